@@ -1,0 +1,43 @@
+# `make demo` and `make test` need Python 3.11+ and nothing else: they build .venv when no virtual environment is active.
+PYTHON ?= python3
+VENV := $(or $(VIRTUAL_ENV),$(CURDIR)/.venv)
+BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.umu-bench-installed
+export TOKENIZERS_PARALLELISM ?= false
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test test-slow lint types check install clean
+
+help:  ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
+
+demo: $(INSTALLED)  ## The main job on the embedded UMU-mini, on CPU: SFT, unlearning, lmms-eval scoring, report
+	@$(BIN)/umu demo
+
+test: $(INSTALLED)  ## Run the tests (those marked slow left out)
+	@$(BIN)/python -m pytest
+
+test-slow: $(INSTALLED)  ## Run the tests marked slow
+	@$(BIN)/python -m pytest -m slow
+
+lint: $(INSTALLED)  ## ruff: rules and format
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+types: $(INSTALLED)  ## mypy
+	@$(BIN)/mypy
+
+check: lint types test  ## lint, types, tests
+
+install: $(INSTALLED)  ## Install into .venv, or into the active virtual environment
+
+clean:  ## Remove .venv and the demo's results
+	rm -rf .venv runs
+
+$(INSTALLED): pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "umu-bench needs Python 3.11 or newer; found $$($(PYTHON) --version). Name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@[ -x $(BIN)/python ] || { echo "Making a virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@echo "Installing umu-bench and its dependencies into $(VENV) (some minutes and about 7 GB, once: PyTorch is large)"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@

@@ -1,0 +1,223 @@
+"""The one prompt builder: training and evaluation get the text and the token ids of a prompt here and nowhere else.
+
+Two styles. ``published`` is the frame of the published LLaVA-1.5 scripts (``USER: … ASSISTANT:``, no system prompt);
+``chat`` is the checkpoint's own chat template. The style of a model family comes from its config, never from its name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import torch
+from torch import Tensor
+
+from umu_tasks.benchmarks.instances import Question
+from umu_tasks.tasks.umu import prompts as umu_prompts
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+PromptStyle = Literal["published", "chat"]
+PROMPT_STYLES: tuple[PromptStyle, ...] = ("published", "chat")
+IMAGE_PLACEHOLDER = "<image>"
+# Padding value of each per-token input a processor may return; an input that is not listed is not per token.
+PER_TOKEN_PADDING = {"attention_mask": 0, "token_type_ids": 0, "mm_token_type_ids": 0}
+
+
+def default_style(model_type: str) -> PromptStyle:
+    """Return the published frame for LLaVA-1.5 (config `model_type` "llava"), the chat template for all others."""
+    return "published" if model_type == "llava" else "chat"
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedExample:
+    """A prompt with its completion, one row.
+
+    Attributes:
+        input_ids: (seq_len,) prompt and completion, image tokens expanded, no padding.
+        completion_start: index of the first completion token in `input_ids`.
+        inputs: what else the model takes: per-token inputs (seq_len,), image inputs as the processor returns them for
+            this one row (empty for a unimodal row).
+    """
+
+    input_ids: Tensor
+    completion_start: int
+    inputs: dict[str, Tensor]
+
+
+class PromptBuilder:
+    """Builds prompts as text and encodes them for one checkpoint's processor.
+
+    Args:
+        processor: the checkpoint's processor (tokenizer and image processor).
+        style: ``published`` or ``chat``.
+
+    Raises:
+        ValueError: the style does not fit the processor; says which option to change.
+    """
+
+    def __init__(self, processor: Any, style: PromptStyle) -> None:
+        if style not in PROMPT_STYLES:
+            raise ValueError(f"prompt={style}: expected one of {', '.join(PROMPT_STYLES)}.")
+        if style == "published" and getattr(processor, "image_token", None) != IMAGE_PLACEHOLDER:
+            found = getattr(processor, "image_token", None)
+            raise ValueError(
+                f"prompt=published: the published frame is LLaVA-1.5's and marks the image with {IMAGE_PLACEHOLDER!r}, "
+                f"but this processor's image token is {found!r}. Use prompt=chat."
+            )
+        if style == "chat" and not getattr(processor, "chat_template", None):
+            raise ValueError("prompt=chat: this checkpoint's processor has no chat template. Use prompt=published.")
+        self.processor = processor
+        self.style = style
+
+    # ---- text -------------------------------------------------------------------------------------------------
+
+    def evaluation(self, question: Question) -> str:
+        """Return the evaluation prompt of a UMU question."""
+        if self.style == "published":
+            return umu_prompts.published_prompt(question)
+        return self.chat(user_message(umu_prompts.user_text(question), has_image=question.has_image))
+
+    def training(self, question: str, *, has_image: bool) -> str:
+        """Return the prompt of a training pair, up to where the answer starts."""
+        if self.style == "published":
+            return umu_prompts.published_training_prompt(question, has_image=has_image)
+        return self.chat(user_message(question, has_image=has_image))
+
+    def completion(self, question: str, answer: str, *, has_image: bool) -> str:
+        """Return what follows the training prompt: the answer and the end-of-turn token(s)."""
+        if self.style == "published":
+            return f" {answer}{self.processor.tokenizer.eos_token}"
+        prompt = self.training(question, has_image=has_image)
+        turn = {"role": "assistant", "content": [{"type": "text", "text": answer}]}
+        whole: str = self.processor.apply_chat_template(
+            [*user_message(question, has_image=has_image), turn], tokenize=False
+        )
+        if not whole.startswith(prompt):
+            raise ValueError(
+                "prompt=chat: this checkpoint's chat template writes a finished conversation that does not start with "
+                f"its own generation prompt, so the answer can't be told from the prompt.\nPrompt: {prompt!r}\n"
+                f"Conversation: {whole!r}"
+            )
+        return whole.removeprefix(prompt)
+
+    def chat(self, messages: Sequence[Mapping[str, Any]]) -> str:
+        """Return the generation prompt that the checkpoint's chat template makes of `messages`."""
+        text: str = self.processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=True)
+        return text
+
+    # ---- token ids --------------------------------------------------------------------------------------------
+
+    def encode(
+        self, prompts: Sequence[str], images: Sequence[Sequence[Image]], *, padding_side: Literal["left", "right"]
+    ) -> dict[str, Tensor]:
+        """Encode a batch that may mix rows with and without images.
+
+        Args:
+            prompts: one text a row; images are marked with the processor's image token.
+            images: one list of images a row, empty for a row without.
+            padding_side: ``left`` to generate, ``right`` to train.
+
+        Returns:
+            `input_ids` and `attention_mask` (batch, seq_len) and the processor's image inputs for the rows that have
+            images, in row order. Without any image in the batch there is no image input at all.
+        """
+        with_image = [row for row, own in enumerate(images) if own]
+        without = [row for row, own in enumerate(images) if not own]
+        # Processors disagree on batches that mix the two kinds (some raise, some shift images between rows): each kind
+        # goes through the processor on its own and the token rows are put back in order.
+        rows: list[dict[str, Tensor]] = [{} for _ in prompts]
+        image_inputs: dict[str, Tensor] = {}
+        if with_image:
+            tokens, image_inputs = self._process(
+                [prompts[r] for r in with_image], [list(images[r]) for r in with_image]
+            )
+            for row, values in zip(with_image, tokens, strict=True):
+                rows[row] = values
+        if without:
+            tokens, _ = self._process([prompts[r] for r in without], None)
+            for row, values in zip(without, tokens, strict=True):
+                rows[row] = values
+        return {**pad_rows(rows, self.pad_token_id, padding_side=padding_side), **image_inputs}
+
+    def encode_example(self, prompt: str, completion: str, images: Sequence[Image]) -> EncodedExample:
+        """Encode one training row; the ids before `completion_start` are those that `encode` gives for the prompt.
+
+        Raises:
+            ValueError: the tokenizer merges the prompt's end with the completion's start, so that training would see
+                other prompt ids than evaluation.
+        """
+        own = [list(images)] if images else None
+        (prompt_tokens,), _ = self._process([prompt], own)
+        (whole,), image_inputs = self._process([prompt + completion], own)
+        prompt_ids, ids = prompt_tokens["input_ids"], whole["input_ids"]
+        start = prompt_ids.numel()
+        if start >= ids.numel() or not torch.equal(ids[:start], prompt_ids):
+            raise ValueError(
+                f"The token ids of the prompt change when the answer follows it. Prompt {prompt!r}, answer "
+                f"{completion!r}. Use the other prompt style (prompt: chat or published)."
+            )
+        per_token = {name: value for name, value in whole.items() if name != "input_ids"}
+        return EncodedExample(input_ids=ids, completion_start=start, inputs={**per_token, **image_inputs})
+
+    @property
+    def pad_token_id(self) -> int:
+        tokenizer = self.processor.tokenizer
+        return tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
+
+    def _process(
+        self, texts: list[str], images: list[list[Image]] | None
+    ) -> tuple[list[dict[str, Tensor]], dict[str, Tensor]]:
+        """Run the processor without padding; return per-row token inputs and the image inputs of the whole batch."""
+        tokenizer = self.processor.tokenizer
+        # A chat template writes the begin token itself; adding special tokens would write it twice.
+        bos = getattr(tokenizer, "bos_token", None)
+        add_special_tokens = not (bos and all(text.startswith(bos) for text in texts))
+        # Rows differ in length, so the processor can't make tensors of the token inputs: lists first, tensors after.
+        encoded = self.processor(
+            text=texts, **({"images": images} if images else {}), padding=False, add_special_tokens=add_special_tokens
+        )
+        token_names = {"input_ids", *PER_TOKEN_PADDING} & set(encoded)
+        rows = [
+            {name: torch.as_tensor(encoded[name][row], dtype=torch.long).reshape(-1) for name in sorted(token_names)}
+            for row in range(len(texts))
+        ]
+        image_inputs = {name: _as_tensor(value) for name, value in encoded.items() if name not in token_names}
+        return rows, image_inputs
+
+
+def user_message(text: str, *, has_image: bool) -> list[dict[str, Any]]:
+    """Return a one-turn conversation in the chat-template format; a question without image carries no image entry."""
+    image = [{"type": "image"}] if has_image else []
+    return [{"role": "user", "content": [*image, {"type": "text", "text": text}]}]
+
+
+def pad_rows(
+    rows: Sequence[Mapping[str, Tensor]], pad_token_id: int, *, padding_side: Literal["left", "right"]
+) -> dict[str, Tensor]:
+    """Pad per-token inputs of rows (seq_len,) of different length to (batch, longest)."""
+    values = {"input_ids": pad_token_id, **PER_TOKEN_PADDING}
+    names = set().union(*rows)
+    longest = max(row["input_ids"].numel() for row in rows)
+    padded: dict[str, Tensor] = {}
+    for name in sorted(names):
+        out = torch.full((len(rows), longest), values[name], dtype=torch.long)
+        for index, row in enumerate(rows):
+            length = row["input_ids"].numel()
+            where = slice(longest - length, longest) if padding_side == "left" else slice(0, length)
+            if name in row:
+                out[index, where] = row[name]
+        padded[name] = out
+    return padded
+
+
+def _as_tensor(value: Any) -> Tensor:
+    if isinstance(value, Tensor):
+        return value
+    if isinstance(value, list) and value and isinstance(value[0], Tensor):
+        return torch.stack(value)
+    import numpy as np
+
+    return torch.as_tensor(np.asarray(value))

@@ -1,0 +1,103 @@
+"""Portraits: read from the source when asked for, always RGB, never kept."""
+
+from __future__ import annotations
+
+import io
+import struct
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from PIL import Image, ImageOps
+
+from umu_tasks.benchmarks.errors import DataError
+
+# What Pillow's decoders raise on damaged files, besides OSError.
+_DECODE_ERRORS = (
+    OSError,
+    SyntaxError,
+    ValueError,
+    EOFError,
+    TypeError,
+    IndexError,
+    struct.error,
+    zlib.error,
+    Image.DecompressionBombError,
+)
+_EXIF_ORIENTATION = 0x0112
+
+
+@dataclass(frozen=True, slots=True)
+class StoredImage:
+    """Opens one portrait at each call; this is a profile's `open_image`. Safe to call from several threads.
+
+    Attributes:
+        cell: the image cell in any form found in use (``{"bytes", "path"}``, encoded bytes, a path, a decoded Pillow
+            image), or a function that reads the cell from the source when called.
+        file: the file the row comes from; a relative path in the cell starts from its folder.
+    """
+
+    cell: object
+    file: str
+    row_id: str
+    column: str
+
+    def __call__(self) -> Image.Image:
+        """Return the portrait as an RGB image.
+
+        Raises:
+            DataError: the cell holds no image, or one that does not open.
+        """
+        cell = self._read()
+        if isinstance(cell, Image.Image):
+            return to_rgb(cell)
+        data = self._bytes(cell)
+        try:
+            with Image.open(io.BytesIO(data)) as image:
+                return to_rgb(image)
+        except _DECODE_ERRORS as error:
+            raise self._error(
+                f"the image does not open ({len(data)} bytes; {error}). Replace the image, or drop the row."
+            ) from error
+
+    def content(self) -> bytes:
+        """Return the encoded bytes as stored (of a decoded image: its size, mode and pixels), for hashing."""
+        cell = self._read()
+        if isinstance(cell, Image.Image):
+            return f"{cell.mode}{cell.size}".encode() + cell.tobytes()
+        return self._bytes(cell)
+
+    def _read(self) -> object:
+        return self.cell() if callable(self.cell) else self.cell
+
+    def _bytes(self, cell: object) -> bytes:
+        data, path = (cell.get("bytes"), cell.get("path")) if isinstance(cell, Mapping) else (cell, cell)
+        if isinstance(data, bytes | bytearray | memoryview):
+            return bytes(data)
+        if not isinstance(path, str | Path):
+            raise self._error("no image: neither bytes nor a path. Add the image, or drop the row.")
+        full_path = Path(self.file).parent / path
+        try:
+            return full_path.read_bytes()
+        except OSError as error:
+            raise self._error(f"the image file {full_path} cannot be read ({error}). Put it there.") from error
+
+    def _error(self, problem: str) -> DataError:
+        return DataError(problem, file=self.file, row_id=self.row_id, column=self.column, kind="image does not open")
+
+
+def is_empty_cell(cell: object) -> bool:
+    """Tell whether an image cell holds nothing. A function counts as something: it is not called."""
+    if isinstance(cell, Mapping):
+        return not cell.get("bytes") and not cell.get("path")
+    return cell is None or (isinstance(cell, str | bytes) and not cell)
+
+
+def to_rgb(image: Image.Image) -> Image.Image:
+    """Return a loaded RGB copy, turned upright as `datasets` does it."""
+    if image.getexif().get(_EXIF_ORIENTATION) is not None:
+        image = ImageOps.exif_transpose(image)
+    if image.mode == "P" and "transparency" in image.info:
+        image = image.convert("RGBA")  # Pillow warns if a palette with transparency goes straight to RGB
+    return image.convert("RGB")

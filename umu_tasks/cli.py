@@ -1,0 +1,48 @@
+"""The `umu` command: `umu demo`, `umu data check`, `umu data build-mini`, `umu tasks`, `umu report`."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import sys
+from collections.abc import Sequence
+
+from umu_tasks import __version__
+from umu_tasks.benchmarks.errors import DataError
+
+# Each module has `register(commands)`: it adds its parser and sets `run`, a function from the parsed arguments to the
+# exit status. They import heavy libraries inside `run`, so that `umu --help` answers at once.
+COMMANDS = ("umu_tasks.demo", "umu_tasks.report.command", "umu_tasks.tasks.command")
+DATA_COMMANDS = ("umu_tasks.benchmarks.command", "umu_tasks.mini.command")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="umu", description="Benchmarks and reports for machine unlearning in multimodal models."
+    )
+    parser.add_argument("--version", action="version", version=f"umu-bench {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        importlib.import_module(name).register(commands)
+    data = commands.add_parser("data", help="check or build benchmark data")
+    data_commands = data.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name in DATA_COMMANDS:
+        importlib.import_module(name).register(data_commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    arguments = build_parser().parse_args(argv)
+    try:
+        status: int = arguments.run(arguments)
+    except DataError as error:
+        print(f"umu: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("umu: interrupted; finished steps are kept, run the same command to go on", file=sys.stderr)
+        return 130
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
