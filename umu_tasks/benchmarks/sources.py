@@ -64,7 +64,7 @@ class Source(ABC):
     """A place that holds a benchmark's splits. Sub-classes say which splits there are and open their files.
 
     Attributes:
-        spec: the hub id, the folder, or ``mini``, as given.
+        spec: the hub id, the folder's absolute path, or ``mini``: `open_source` of it returns this very source.
         kind: ``hub``, ``folder`` or ``mini``.
     """
 
@@ -172,11 +172,10 @@ class FolderSource(Source):
         return tuple(split for split in SPLITS if split in self._layout.splits)
 
     def resolve(self, name: str) -> str:
-        try:
-            return super().resolve(name)
-        except DataError:
-            self._layout = layout.find_layout(self.folder, resolve_split)  # it may have been added since we looked
-            return super().resolve(name)
+        known = self._layout.splits.get(resolve_split(name) or "")
+        if known is None or not all(path.exists() for path in known.files):
+            self._layout = layout.find_layout(self.folder, resolve_split)  # files came or went since we looked
+        return super().resolve(name)
 
     def parts(self, split: str) -> list[Part]:
         return [
@@ -311,14 +310,14 @@ def open_source(spec: str | None = None, *, benchmark: str = "umu") -> Source:
     name = spec or os.environ.get(variable) or HUB_IDS.get(benchmark, "")
     where = "" if spec or not os.environ.get(variable) else f"{variable}="
     path = Path(name).expanduser()
-    key = (benchmark, name, str(path.resolve()))
+    key = (benchmark, name if name == "mini" or not path.exists() else str(path.resolve()))
     with _sources_lock:
         if key not in _sources:
             _sources[key] = _open(name, path, where, benchmark)
         return _sources[key]
 
 
-_sources: dict[tuple[str, str, str], Source] = {}
+_sources: dict[tuple[str, str], Source] = {}
 _sources_lock = threading.RLock()
 
 
