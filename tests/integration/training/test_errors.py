@@ -1,0 +1,124 @@
+"""What a user can get wrong: each stops before or while training with a message that says what to do."""
+
+from __future__ import annotations
+
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from umu_tasks.benchmarks.errors import DataError
+from umu_trainers import sft, unlearn
+from umu_trainers.guards import TrainingStopped
+
+
+def copy_data(data, folder):
+    shutil.copytree(data, folder, copy_function=shutil.copyfile)
+    return folder
+
+
+def change(folder, split, edit):
+    file = folder / split / "train-00000-of-00001.parquet"
+    rows = edit(pq.read_table(file).to_pylist())
+    schema = pq.read_schema(file)
+    pq.write_table(pq.read_table(file).from_pylist(rows, schema=schema), file)
+
+
+def test_overlap_of_forget_and_retain_names_the_person(flags, data, tmp_path):
+    folder = copy_data(data, tmp_path / "data")
+    stolen = pq.read_table(folder / "forget_5" / "train-00000-of-00001.parquet").to_pylist()[0]
+    change(folder, "retain_95", lambda rows: [*rows, stolen])
+    with pytest.raises(DataError, match=rf"forget05 and retain95.* {stolen['ID']}"):
+        unlearn.main(flags(method="gd", data=folder))
+
+
+def test_empty_retain_set_with_gd(flags, data, tmp_path):
+    folder = copy_data(data, tmp_path / "data")
+    nothing = "{'question': {}, 'answer': {}}"
+    change(folder, "retain_95", lambda rows: [{**row, "MM_QA": nothing, "UM_QA": nothing} for row in rows])
+    with pytest.raises(DataError, match=r"retain95: the retain set has no unimodal question-answer pairs"):
+        unlearn.main(flags(method="gd", data=folder))
+    unlearn.main(flags(method="ga", data=folder, max_steps=1))  # a method without retain term does not need it
+
+
+def test_no_retain_split_with_gd(flags, data, tmp_path):
+    folder = copy_data(data, tmp_path / "data")
+    shutil.rmtree(folder / "retain_95")
+    with pytest.raises(DataError, match="retain95"):
+        unlearn.main(flags(method="gd", data=folder))
+
+
+def test_ratio_the_data_does_not_have(flags):
+    with pytest.raises(DataError, match=r"forget10.*forget05"):
+        unlearn.main(flags(forget_ratio=10))
+
+
+def test_max_length_too_short(flags):
+    with pytest.raises(ValueError, match=r"row ID \d+, .*pair .*: \d+ tokens, image tokens included, but max_length is 20"):
+        unlearn.main(flags(max_length=20))
+
+
+def test_model_folder_missing(flags, tmp_path):
+    with pytest.raises(ValueError, match=r"--model .*no/such/run: .*no such folder"):
+        unlearn.main(flags(model=tmp_path / "no/such/run"))
+
+
+def test_model_folder_without_weights(flags, checkpoint, tmp_path):
+    folder = tmp_path / "empty"
+    shutil.copytree(checkpoint, folder, ignore=shutil.ignore_patterns("*.safetensors"))
+    with pytest.raises(ValueError, match=r"--model .*empty: .*without weights"):
+        sft.main(flags(model=folder))
+
+
+def test_text_only_model(flags, checkpoint, tmp_path):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(vocab_size=400, hidden_size=32, intermediate_size=64, num_hidden_layers=1, num_attention_heads=2)
+    folder = tmp_path / "text"
+    LlamaForCausalLM(config).save_pretrained(folder)
+    with pytest.raises(ValueError, match=r"--model .*text: .*'llama' takes no images"):
+        sft.main(flags(model=folder))
+
+
+def test_unknown_lora_module(flags):
+    with pytest.raises(ValueError, match=r"--lora_modules c_attn: no such linear layer.*q_proj"):
+        sft.main([*flags(use_lora=True), "--lora_modules", "c_attn"])
+
+
+def test_published_prompt_on_a_model_of_another_family(flags, checkpoint, tmp_path):
+    with pytest.raises(ValueError, match=r"prompt=chat: .*no chat template"):
+        sft.main(flags(prompt="chat"))
+
+
+def test_a_runaway_rate_stops_at_the_first_non_finite_loss(flags, tmp_path):
+    """Gradient ascent with a huge rate: the run ends, names the step, and the last good checkpoint is still there."""
+    arguments = flags(
+        method="ga", learning_rate=1e38, max_grad_norm=0, max_steps=20, save_strategy="steps", save_steps=1, lr_scheduler_type="constant_with_warmup", warmup_steps=2
+    )
+    with pytest.raises(TrainingStopped, match=r"step \d+: ") as stop:
+        unlearn.main(arguments)
+    folder = tmp_path / "run"
+    assert not (folder / "training_record.json").exists()
+    assert not (folder / "model.safetensors").exists()
+    from safetensors.torch import load_file
+
+    kept = sorted(folder.glob("checkpoint-*/model.safetensors"))
+    assert kept, str(stop.value)
+    assert all(bool(torch.isfinite(one).all()) for file in kept for one in load_file(file).values())
+    assert str(kept[-1].parent) in str(stop.value)
+
+
+def test_a_non_finite_loss_exits_with_its_message(flags, monkeypatch):
+    monkeypatch.setattr("umu_trainers.objectives.ga.loss", lambda forget: forget.nll * float("nan"))
+    with pytest.raises(SystemExit, match=r"stopped: step 1: the loss is nan \(.*nll/forget_uni"):
+        unlearn.run.run_script(lambda: unlearn.main(flags(method="ga")))
+
+
+def test_bound_on_the_forget_loss_ends_the_run_and_saves(flags, record, tmp_path, capsys):
+    unlearn.main(flags(method="ga", learning_rate=1e-2, max_steps=30, max_forget_loss=6.5))
+    result = record(tmp_path / "run")["result"]
+    assert 1 < result["steps"] < 30
+    assert f"step {result['steps']}: the forget loss" in capsys.readouterr().out
+    losses = [one["nll/forget_uni"] for one in result["log"] if "nll/forget_uni" in one]
+    assert len(losses) == result["steps"]

@@ -1,0 +1,71 @@
+"""The scripts as a user starts them: `accelerate launch` in processes of their own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+ROOT = Path(__file__).parents[3]
+LAUNCH = (sys.executable, "-m", "accelerate.commands.launch")
+
+
+def start(command, arguments, **environment):
+    env = {**os.environ, "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1", **environment}
+    return subprocess.run(
+        [*command, *arguments], cwd=ROOT, env=env, capture_output=True, text=True, timeout=300, check=False
+    )
+
+
+def launch(processes, script, arguments):
+    # `--cpu` starts one process whatever --num_processes says; `--multi_gpu` starts several, on the CPU where no GPU is.
+    kind = "--cpu" if processes == 1 else "--multi_gpu"
+    settings = ("--num_processes", str(processes), "--mixed_precision", "no", "--main_process_port", "0")
+    command = (*LAUNCH, kind, *settings, f"umu_trainers/{script}.py")
+    return start(command, arguments)
+
+
+def test_sft_under_accelerate_launch(flags, tmp_path):
+    done = launch(1, "sft", flags(max_steps=2))
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert (tmp_path / "run" / "model.safetensors").is_file()
+    assert "5 people, 15 multimodal, 15 unimodal rows" in done.stdout
+
+
+@pytest.mark.parametrize(("script", "settings"), [("unlearn", {"method": "gd"}), ("sft", {"replay_real": 0.5})])
+def test_two_processes_equal_one(flags, weights, record, tmp_path, script, settings):
+    """Same rows, same losses, same weights: the number of processes is not a setting of the experiment.
+
+    Three rows a step and six rows an epoch leave one process without a row in some batches.
+    """
+    curves = {}
+    for processes in (1, 2):
+        folder = tmp_path / str(processes)
+        sizes = {"per_device_train_batch_size": 4 // processes, "num_train_epochs": 2, "learning_rate": 1e-3}
+        done = launch(processes, script, flags(**settings, **sizes, output_dir=folder))
+        assert done.returncode == 0, done.stderr[-3000:]
+        curves[processes] = [
+            [one[name] for name in sorted(one) if name.startswith(("loss", "nll"))]
+            for one in record(folder)["result"]["log"]
+            if "loss" in one
+        ]
+    torch.testing.assert_close(torch.tensor(curves[2]), torch.tensor(curves[1]), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(weights(tmp_path / "2"), weights(tmp_path / "1"), rtol=1e-3, atol=1e-5)
+
+
+def test_vision_tower_is_trained_on_two_processes(flags, tmp_path):
+    """Text-only rows leave the tower without gradient; DDP must neither hang nor count it twice."""
+    arguments = [*flags(method="gd", per_device_train_batch_size=2), "--train", "vision_tower", "language_model"]
+    done = launch(2, "unlearn", arguments)
+    assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_a_wrong_setting_exits_with_one_line(flags):
+    done = start((sys.executable, "-m", "umu_trainers.unlearn"), flags(forget_ratio=7))
+    assert done.returncode == 1
+    assert done.stderr.strip().splitlines()[-1] == "error: --forget_ratio 7: UMU-Bench has 5, 10, 15. Choose one of these."
+    assert "Traceback" not in done.stderr

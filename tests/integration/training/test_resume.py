@@ -1,0 +1,84 @@
+"""A run that is broken off and taken up again ends with the weights of one that was not."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+import torch
+from transformers import AutoProcessor, TrainerCallback
+
+from umu_trainers import sft, unlearn
+from umu_trainers.guards import last_checkpoint
+
+RUNS = {
+    "sft": (sft, {"replay_real": 0.5, "train_sampling_strategy": "group_by_length"}),
+    "ga": (unlearn, {"method": "ga"}),
+    "gd-lora": (unlearn, {"method": "gd", "use_lora": True, "lora_r": 4, "lora_dropout": 0.1}),
+}
+
+
+@pytest.mark.parametrize("stop_at", [1, 3], ids=["first step", "second epoch"])
+@pytest.mark.parametrize("name", RUNS)
+def test_resumed_run_equals_an_uninterrupted_one(flags, weights, record, tmp_path, name, stop_at):
+    script, settings = RUNS[name]
+    settings = {**settings, "num_train_epochs": 3, "save_strategy": "steps", "save_steps": 1, "learning_rate": 1e-3}
+    whole, broken = tmp_path / "whole", tmp_path / "broken"
+    script.main(flags(**settings, output_dir=whole))
+
+    # As after kill -9: the checkpoints up to that step, and one more that was not finished.
+    broken.mkdir()
+    for step in range(1, stop_at + 1):
+        shutil.copytree(whole / f"checkpoint-{step}", broken / f"checkpoint-{step}")
+    shutil.copytree(whole / f"checkpoint-{stop_at + 1}", broken / f"checkpoint-{stop_at + 1}")
+    (broken / f"checkpoint-{stop_at + 1}" / "trainer_state.json").unlink()
+    script.main(flags(**settings, output_dir=broken, resume_from_checkpoint="last"))
+
+    expected, found = weights(whole), weights(broken)
+    assert expected.keys() == found.keys()
+    for key, value in expected.items():
+        assert torch.equal(found[key], value), key
+    curves = [[(one["step"], one["loss"]) for one in record(folder)["result"]["log"] if "loss" in one] for folder in (whole, broken)]
+    assert curves[0] == curves[1]
+
+
+def test_a_mid_run_checkpoint_opens_too(flags, checkpoint, tmp_path):
+    unlearn.main(flags(method="gd", use_lora=True, lora_r=4, save_strategy="steps", save_steps=1))
+    base = AutoProcessor.from_pretrained(checkpoint).tokenizer.get_vocab()
+    for step in (1, 2):
+        folder = tmp_path / "run" / f"checkpoint-{step}"
+        assert AutoProcessor.from_pretrained(folder).tokenizer.get_vocab() == base
+        assert (folder / "adapter_config.json").is_file()
+
+
+def test_ctrl_c_leaves_usable_checkpoints_and_says_how_to_go_on(flags, tmp_path, monkeypatch, capsys):
+    class Interrupt(TrainerCallback):
+        def on_step_end(self, args, state, control, **kwargs):
+            if state.global_step == 2:
+                raise KeyboardInterrupt
+
+    real = unlearn.UnlearnTrainer.__init__
+
+    def init(self, *args, **kwargs):
+        real(self, *args, **kwargs)
+        self.add_callback(Interrupt())
+
+    arguments = flags(method="ga", save_strategy="steps", save_steps=1, num_train_epochs=2)
+    monkeypatch.setattr(unlearn.UnlearnTrainer, "__init__", init)
+    with pytest.raises(SystemExit) as stop:
+        unlearn.run.run_script(lambda: unlearn.main(arguments))
+    assert stop.value.code == 130
+    assert "--resume_from_checkpoint last" in capsys.readouterr().err
+    assert last_checkpoint(str(tmp_path / "run")) == str(tmp_path / "run" / "checkpoint-1")
+
+    monkeypatch.setattr(unlearn.UnlearnTrainer, "__init__", real)
+    unlearn.main([*arguments, "--resume_from_checkpoint", "last"])
+    assert (tmp_path / "run" / "training_record.json").is_file()
+
+
+def test_a_folder_that_holds_a_run_is_not_overwritten(flags, tmp_path):
+    unlearn.main(flags(method="ga", max_steps=1))
+    with pytest.raises(ValueError, match=r"already holds a run\. Go on with it \(--resume_from_checkpoint last\)"):
+        unlearn.main(flags(method="gd", max_steps=1))
+    with pytest.raises(ValueError, match=r"no complete checkpoint there"):
+        unlearn.main(flags(method="gd", resume_from_checkpoint=tmp_path / "run" / "checkpoint-7"))

@@ -1,0 +1,203 @@
+"""Reading result folders: what is found, what wins, and what a user is told when a folder can't be used."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from umu_tasks.benchmarks.errors import DataError
+from umu_tasks.benchmarks.instances import InstanceKey
+from umu_tasks.report import read
+from umu_tasks.report.read import parse_leaf, read_run, read_runs, split_argument
+
+
+def everything_right(*_: Any) -> float:
+    return 1.0
+
+
+def test_scores_answers_and_origin_are_read(make_folder: Any) -> None:
+    """Metric keys carry a filter (``acc_mul,none``); a report that missed them would be empty."""
+    run = read_run(make_folder("sft", everything_right), "sft")
+    result = run.tasks["forget05", "cls"]
+    assert run.benchmark == "umu"
+    assert result.metrics == {"acc_mul": 1.0, "acc_uni": 1.0, "acc_any": 1.0, "acc_all": 1.0, "acc_f": 1.0}
+    assert result.questions == 8
+    assert result.instances == 4
+    assert result.pairs[InstanceKey("001", "cls", "job")] == (1.0, 1.0)
+    (origin,) = run.origins
+    assert origin.model_args == "pretrained=checkpoints/sft"
+    assert origin.date == "2026-01-02 03:04:05"
+    assert origin.git_hash == "abc1234"
+    assert set(origin.task_versions.values()) == {"1"}
+    assert run.notices == ()
+
+
+def test_splits_come_in_reading_order(make_folder: Any) -> None:
+    folder = make_folder("sft", everything_right, splits=("full", "real", "retain95", "forget05"))
+    assert read_run(folder, "sft").splits == ("forget05", "retain95", "real", "full")
+
+
+def test_newest_result_of_a_task_wins_with_a_notice(make_folder: Any) -> None:
+    """Evaluating twice into one folder must not show the old scores, nor mix them in silently."""
+    make_folder("sft", lambda *_: 0.0, date="20260102_030405")
+    folder = make_folder("sft", everything_right, splits=("real",), date="20260103_000000")
+    run = read_run(folder, "sft")
+    assert run.tasks["real", "cls"].metrics["acc_r"] == 1.0
+    assert run.tasks["retain95", "cls"].metrics["acc_r"] == 0.0
+    assert any("3 task results that a newer file replaces" in notice for notice in run.notices)
+    assert any("2 evaluations are put together" in notice for notice in run.notices)
+
+
+def test_results_of_two_models_in_one_folder_are_refused(make_folder: Any, tmp_path: Path) -> None:
+    make_folder("a", everything_right)
+    make_folder("b", everything_right)
+    with pytest.raises(DataError, match=r"results of 2 models in one folder .*pretrained=checkpoints/a"):
+        read_run(tmp_path / "results", "all")
+
+
+def test_batch_size_does_not_make_another_model(make_folder: Any) -> None:
+    make_folder("a", everything_right, splits=("real",), model_args="pretrained=a,batch_size=8")
+    folder = make_folder(
+        "a", everything_right, splits=("full",), model_args="pretrained=a,batch_size=64", date="20260103_000000"
+    )
+    assert read_run(folder, "a").splits == ("real", "full")
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (None, "no such folder"),
+        ({}, r"no \*_results.json in or below it"),
+        (
+            {"x_results.json": '{"results": {"mme": {"mme_score,none": 1}, "gqa": {"em,none": 0}}}'},
+            r"other tasks only \(gqa, mme\)",
+        ),
+        ({"x_results.json": '{"results": {"umu_re'}, "not readable as JSON"),
+        ({"x_results.json": "[]"}, "no object 'results'"),
+    ],
+)
+def test_unusable_folders_are_named_with_what_to_do(
+    tmp_path: Path, content: dict[str, str] | None, message: str
+) -> None:
+    folder = tmp_path / "run"
+    for name, text in (content or {}).items():
+        folder.mkdir(exist_ok=True)
+        (folder / name).write_text(text)
+    if content == {}:
+        folder.mkdir()
+    with pytest.raises(DataError, match=message) as caught:
+        read_run(folder, "run")
+    assert str(folder) in str(caught.value)
+
+
+def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text("{}")
+    with pytest.raises(DataError, match="expected a result folder, found a file"):
+        read_run(tmp_path / "results.json", "run")
+
+
+def test_missing_sample_files_leave_the_scores_and_a_notice(make_folder: Any) -> None:
+    """Without --log_samples the scores can still be shown, but nobody may read "0 empty outputs" from them."""
+    run = read_run(make_folder("sft", everything_right, samples=False), "sft")
+    assert run.tasks["real", "cls"].metrics["acc_r"] == 1.0
+    assert run.tasks["real", "cls"].answers is None
+    assert run.tasks["real", "cls"].instances == 4
+    assert any("No sample file" in notice and "--log_samples" in notice for notice in run.notices)
+
+
+def test_a_broken_sample_names_file_and_line(make_folder: Any) -> None:
+    folder = make_folder("sft", everything_right, splits=("real",))
+    (samples,) = folder.rglob("*_samples_umu_real_cls.jsonl")
+    lines = samples.read_text().splitlines()
+    samples.write_text("\n".join([lines[0], lines[1][:30]]))
+    with pytest.raises(DataError, match=r"samples_umu_real_cls.jsonl, line 2: not readable as JSON"):
+        read_run(folder, "sft")
+    samples.write_text(json.dumps({"doc_id": 0, "acc": 1}))
+    with pytest.raises(DataError, match=r"line 1: no scored record"):
+        read_run(folder, "sft")
+    record = {"profile_id": "001", "key": "job", "modality": "unimodal"}
+    samples.write_text(json.dumps({"acc_mul": record}))
+    with pytest.raises(DataError, match=r"line 1: the scored record has no correct; found profile_id, key, modality"):
+        read_run(folder, "sft")
+
+
+def test_the_default_rules_record_is_read_where_several_rules_are_logged(make_folder: Any) -> None:
+    """Every rule logs a record under its own metric names; taking another rule's verdict would change the scores."""
+    folder = make_folder("sft", everything_right, splits=("real",))
+    (samples,) = folder.rglob("*_samples_umu_real_cls.jsonl")
+    lines = []
+    for line in samples.read_text().splitlines():
+        sample = json.loads(line)
+        lines.append(json.dumps({"acc_mul_strict": {**sample["acc_mul"], "correct": 0}, **sample}))
+    samples.write_text("\n".join(lines))
+    assert {answer.score for answer in read_run(folder, "sft").tasks["real", "cls"].answers or ()} == {1.0}
+
+
+def test_a_question_logged_twice_counts_once(make_folder: Any) -> None:
+    folder = make_folder("sft", everything_right, splits=("real",))
+    (samples,) = folder.rglob("*_samples_umu_real_cls.jsonl")
+    samples.write_text(samples.read_text() + samples.read_text().splitlines()[0] + "\n")
+    assert len(read_run(folder, "sft").tasks["real", "cls"].answers or ()) == 8
+
+
+@pytest.mark.parametrize(("effective", "questions"), [(8, 8), (-1, 8), (0.5, 4), (4, 4)])
+def test_limit_is_understood_as_lmms_eval_writes_it(make_folder: Any, effective: float, questions: int) -> None:
+    folder = make_folder("sft", everything_right, splits=("real",))
+    (file,) = folder.rglob("*_results.json")
+    content = json.loads(file.read_text())
+    content["n-samples"]["umu_real_cls"] = {"original": 8, "effective": effective}
+    file.write_text(json.dumps(content))
+    assert read_run(folder, "sft").tasks["real", "cls"].questions == questions
+
+
+def test_a_limited_run_is_announced(make_folder: Any) -> None:
+    run = read_run(make_folder("sft", everything_right, limit=8.0), "sft")
+    assert any("--limit 8" in notice for notice in run.notices)
+
+
+def test_a_task_without_any_score_is_not_shown_as_zero(make_folder: Any) -> None:
+    folder = make_folder("sft", everything_right, splits=("real",))
+    (file,) = folder.rglob("*_results.json")
+    content = json.loads(file.read_text())
+    content["results"]["umu_real_cls"] = {"acc_mul,none": float("nan"), "acc_r,none": float("nan"), "alias": "x"}
+    file.write_text(json.dumps(content))
+    run = read_run(folder, "sft")
+    assert ("real", "cls") not in run.tasks
+    assert any("umu_real_cls" in notice and "no score" in notice for notice in run.notices)
+
+
+def test_names_and_their_clashes(make_folder: Any, tmp_path: Path) -> None:
+    assert split_argument("start=runs/sft") == ("start", Path("runs/sft"))
+    assert split_argument("runs/sft/") == ("sft", Path("runs/sft"))
+    odd = tmp_path / "lr=1e-4"
+    odd.mkdir()
+    assert split_argument(str(odd)) == ("lr=1e-4", odd)
+    with pytest.raises(DataError, match="expected FOLDER or NAME=FOLDER"):
+        split_argument("=runs/sft")
+    folder = make_folder("sft", everything_right)
+    with pytest.raises(DataError, match=r"two runs are called 'sft'.*NAME="):
+        read_runs([str(folder), f"sft={folder}"])
+
+
+def test_two_benchmarks_are_not_mixed(make_folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(read, "_LEAF", re.compile(read._LEAF.pattern.replace("(?P<benchmark>", "(?P<benchmark>other|")))
+    folder = make_folder("sft", everything_right, splits=("real",))
+    (file,) = folder.rglob("*_results.json")
+    content = json.loads(file.read_text())
+    content["results"] |= {"other_real_cls": {"acc_mul,none": 0.5}}
+    file.write_text(json.dumps(content))
+    with pytest.raises(DataError, match=r"several benchmarks \(other, umu\). Choose one: --benchmark"):
+        read_run(folder, "sft")
+    assert read_run(folder, "sft", "umu").splits == ("real",)
+    assert list(read_run(folder, "sft", "other").tasks) == [("real", "cls")]
+
+
+def test_leaf_names() -> None:
+    assert parse_leaf("umu_forget05_cls") == ("umu", "forget05", "cls")
+    assert parse_leaf("umu_real_gen") == ("umu", "real", "gen")
+    assert parse_leaf("umu_forget05") is None
+    assert parse_leaf("mmmu_val_cls") is None

@@ -1,0 +1,248 @@
+"""Each rule on hand-picked outputs, and on the fixture that the published evaluator scored."""
+
+from __future__ import annotations
+
+import json
+from difflib import SequenceMatcher
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from umu_tasks.benchmarks.instances import Question
+from umu_tasks.scoring.answers import (
+    RULES,
+    is_correct,
+    is_refusal,
+    nearest_option,
+    normalize,
+    parse_response,
+    suffix,
+)
+
+JOBS = {"A": "Teacher", "B": "Sound Engineer", "C": "Pilot", "D": "Baker"}
+
+
+def choice(gold="Sound Engineer", options=JOBS, letter="B", official=None):
+    official = gold if official is None else official
+    return Question(
+        "001", "cls", "job", "unimodal", "What …?", gold, options=options, gold_letter=letter, official_gold=official
+    )
+
+
+def blank(gold):
+    return Question("001", "cloze", "city", "multimodal", "… [Blank].", gold)
+
+
+def verdicts(output, question, split="forget05"):
+    return {rule: is_correct(output, question, split=split, rule=rule) for rule in RULES}
+
+
+# ---- parsing ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("output", "parsed"),
+    [
+        ("Baker", "Baker"),
+        (" Baker \n", "Baker"),
+        ("x ASSISTANT: y", "x"),
+        ("ASSISTANT: x ASSISTANT: y", ""),
+        ("Dr. A. Smith was born in 1.5 km distance", "Dr. A. Smith was born in 1.5 km distance"),
+        ("assistant: x", "assistant: x"),
+        ("", ""),
+    ],
+)
+def test_response_ends_where_the_model_takes_another_turn(output, parsed):
+    """Titles, initials and decimals stay; only another turn is cut."""
+    assert parse_response(output) == parsed
+
+
+# ---- classification ---------------------------------------------------------------------------------------------
+
+
+def test_nearest_option_takes_the_first_on_a_tie():
+    """An empty output is 0 to every option and goes to the first."""
+    assert nearest_option("", list(JOBS.values())) == 0
+    assert nearest_option("ab", ["xx", "ba", "ab ", "ab  ", "ab "]) == 2
+
+
+def test_nearest_option_keeps_the_order_of_arguments():
+    """SequenceMatcher is not symmetric: for this output the other order picks the other option."""
+    response, options = "an a tall in", ["baker old pilot", "paris baker pilot"]
+    swapped = [SequenceMatcher(None, option, response).ratio() for option in options]
+    assert nearest_option(response, options) == 1
+    assert swapped[0] > swapped[1]
+
+
+def test_nearest_option_of_nothing_is_an_error():
+    with pytest.raises(ValueError, match="at least one option"):
+        nearest_option("Baker", [])
+
+
+@given(st.text("ab ", max_size=12), st.lists(st.text("ab ", max_size=12), min_size=1, max_size=4))
+def test_nearest_option_is_difflibs(response, options):
+    """Skipping by difflib's upper bounds must never change the winner."""
+    ratios = [SequenceMatcher(None, response, option).ratio() for option in options]
+    assert nearest_option(response, options) == ratios.index(max(ratios))
+
+
+def test_long_options_keep_the_library_heuristic():
+    """From 200 characters on difflib skips frequent characters, which makes the right long option lose here."""
+    life = (
+        "Mara Quill studied at the University of Sligo and later taught music in a small school near the harbour, "
+        "where she also led the choir and wrote songs about boats, storms and the people of the old town for forty "
+        "years"
+    )
+    response = "She studied at the University of Sligo and taught music near the harbour"
+    options = [life, "He was a pilot"]
+    assert len(life) >= 200
+    assert nearest_option(response, options) == 1
+    without = [SequenceMatcher(None, response, option, autojunk=False).ratio() for option in options]
+    assert without[0] > without[1]
+
+
+def test_rules_differ_on_a_sentence():
+    """A full sentence names the option: nearest finds it, exact does not."""
+    assert verdicts("She is a sound engineer.", choice()) == {"default": True, "official": False, "strict": False}
+    assert verdicts("Sound Engineer", choice()) == {"default": True, "official": True, "strict": True}
+    assert verdicts("sound engineer.", choice()) == {"default": True, "official": False, "strict": True}
+    assert verdicts("B", choice()) == {"default": False, "official": False, "strict": True}
+    assert verdicts("Pilot", choice()) == {"default": False, "official": False, "strict": False}
+
+
+def test_empty_output_is_option_a_under_the_nearest_option():
+    """Known wart: the first option wins, and is right where it is the gold one. Strict says wrong."""
+    first = choice(gold="Teacher", letter="A")
+    assert verdicts("", first) == {"default": True, "official": False, "strict": False}
+    assert verdicts("", first, split="real") == {"default": True, "official": True, "strict": False}
+
+
+def test_official_is_exact_except_for_real_people():
+    """Forget and retain compare whole texts; real people take the nearest option."""
+    near = "Sound Enginer"
+    assert not is_correct(near, choice(), split="retain95", rule="official")
+    assert not is_correct(near, choice(), split="full", rule="official")
+    assert is_correct(near, choice(), split="real", rule="official")
+
+
+def test_official_gold_may_be_another_text():
+    """The published code looks the unimodal letter up in each modality's own options."""
+    question = choice(official="Pilot")
+    assert verdicts("Pilot", question) == {"default": False, "official": True, "strict": False}
+
+
+def test_options_are_compared_as_texts_and_unstripped():
+    """Two options may be the same text, and a stored trailing space makes an option unreachable for `official`."""
+    twins = choice(gold="Baker", options={"A": "Pilot", "B": "Baker", "C": "Baker", "D": "Nurse"})
+    assert verdicts("C", twins)["strict"]
+    assert verdicts("Baker", twins)["default"]
+    spaced = choice(gold="Baker ", options={"A": "Pilot", "B": "Baker "})
+    assert verdicts("Baker", spaced) == {"default": True, "official": False, "strict": True}
+
+
+def test_refusal_is_never_right_under_strict():
+    """Even where a refusing sentence is an option."""
+    question = choice(gold="I don't know", options={"A": "Pilot", "B": "I don't know"})
+    assert verdicts("I don't know", question) == {"default": True, "official": True, "strict": False}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "I don't know.",
+        "I’m not sure about that",
+        "Sorry, I cannot help with this",
+        "I am unable to answer",
+        "Unfortunately there is no record",
+        "That is beyond my knowledge",
+        "Unknown",
+        "I have no information about this person",
+    ],
+)
+def test_refusals(text):
+    assert is_refusal(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["Sligo, Ireland", "She can sing", "Ice skating", "Unknown Soldier guard", "Nobel Prize"]
+)
+def test_answers_are_no_refusals(text):
+    assert not is_refusal(text)
+
+
+def test_normalize():
+    assert normalize("  (Sound Engineer). ") == "sound engineer"
+    assert normalize("ÉCLAIR") == normalize("éclair")
+    assert normalize("...") == "..."
+
+
+# ---- cloze ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("output", "gold", "default", "official", "strict"),
+    [
+        ("born in Sligo, Ireland.", "Sligo, Ireland", True, True, True),
+        ("Well. Born in Sligo", "Sligo", False, True, True),
+        ("sligo", "Sligo", True, True, True),
+        ("Sligoville", "Sligo", True, True, False),
+        ("Stockholm", "St. Louis", True, True, False),  # the gold is cut to "st"
+        ("", ".NET Developer", True, True, False),  # the gold is cut to nothing
+        ("a .NET Developer", ".NET Developer", True, True, True),
+        ("", "Sligo", False, False, False),
+        ("Sligo", "", True, True, False),
+    ],
+)
+def test_cloze(output, gold, default, official, strict):
+    assert verdicts(output, blank(gold)) == {"default": default, "official": official, "strict": strict}
+
+
+def test_generation_has_no_verdict():
+    question = Question("001", "gen", "overview", "unimodal", "Tell …", "She …")
+    with pytest.raises(ValueError, match="'gen' has no default verdict; tasks with one: cls, cloze"):
+        is_correct("x", question, split="real")
+
+
+def test_suffixes():
+    assert [suffix(rule) for rule in RULES] == ["", "_official", "_strict"]
+
+
+# ---- the fixture ------------------------------------------------------------------------------------------------
+
+FIXTURE = Path(__file__).parents[2] / "fixtures" / "umu_small"
+SPLITS = {"forget": "forget05", "retain": "retain95", "real_person": "real"}
+TASKS = {"classify": "cls", "cloze": "cloze"}
+
+
+@pytest.mark.parametrize("split", SPLITS)
+@pytest.mark.parametrize("task", TASKS)
+@pytest.mark.parametrize("rule", ["default", "official"])
+def test_fixture_verdicts(split, task, rule):
+    """Question by question what the published evaluator (official) and the benchmark's description (default) say."""
+    from umu_tasks.benchmarks.sources import open_source
+
+    expected = json.loads((FIXTURE / "expected.json").read_text())
+    lines = [json.loads(line) for line in (FIXTURE / "outputs.jsonl").read_text().splitlines()]
+    outputs = {
+        (line["id"], line["key"], line["modality"]): line["output"]
+        for line in lines
+        if (line["split"], line["task"]) == (split, task)
+    }
+    profiles = open_source(str(FIXTURE / "data")).load(SPLITS[split])
+    questions = {(q.profile_id, q.key, q.modality): q for profile in profiles for q in profile.questions(TASKS[task])}
+    blocks = expected["per_question"]
+    if rule == "official":
+        digits = blocks["llava_main_modes"][split][task]
+    elif task == "classify":
+        digits = blocks["llava_nearest_option"][split][task]
+    else:
+        digits = blocks["own_formula_cloze_cut_at_first_period"][split][task]
+    for modality in ("unimodal", "multimodal"):
+        found = "".join(
+            str(int(is_correct(outputs[key], questions[key], split=SPLITS[split], rule=rule)))
+            for profile_id, name in expected["question_order"][split][task]
+            for key in [(profile_id, name, modality)]
+        )
+        assert found == digits[modality]

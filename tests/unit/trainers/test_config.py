@@ -1,0 +1,80 @@
+from __future__ import annotations
+
+import pytest
+
+from umu_trainers.config import CommonArguments, SFTArguments, UnlearnArguments, parse
+
+CPU = ["--use_cpu", "true", "--output_dir", "out"]
+
+
+def unlearn(*flags: str) -> UnlearnArguments:
+    return parse(UnlearnArguments, "", [*CPU, *flags])
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--forget_ratio", "7"], r"--forget_ratio 7: UMU-Bench has 5, 10, 15\. Choose one of these\."),
+        (["--method", "sgd"], r"--method sgd: no such method\. Choose one of: .*ga.*gd"),
+        (["--modality", "both"], r"--modality both: choose one of mix, uni, mul\."),
+        (["--train", "head"], r"--train head: choose one of language_model, projector, vision_tower\."),
+        (["--prompt", "plain"], r"--prompt plain: choose one of published, chat\."),
+        (["--dtype", "int8"], r"--dtype int8: choose one of float32"),
+        (["--lora_init", "zeros"], r"--lora_init zeros: choose one of gaussian, default\."),
+        (["--packing", "true"], r"--packing True: not supported for these rows\. Leave it at False\."),
+        (["--method", "ga", "--gamma", "2"], r"--gamma 2.0: method ga has no retain term"),
+        (["--method_kwargs", '{"npo_beta": 1}'], r"method_kwargs: method gd has no npo_beta"),
+        (["--modality", "uni", "--train", "language_model", "projector"], r"--modality uni: no image is shown"),
+    ],
+)
+def test_wrong_values_are_refused_with_the_choices(flags, message):
+    with pytest.raises(ValueError, match=message):
+        unlearn(*flags)
+
+
+def test_unknown_split_and_replay_share_are_refused():
+    with pytest.raises(ValueError, match=r"--split retain7: UMU-Bench has forget05, .*full"):
+        parse(SFTArguments, "", [*CPU, "--split", "retain7"])
+    with pytest.raises(ValueError, match=r"--replay_real 2.0: a fraction from 0 to 1"):
+        parse(SFTArguments, "", [*CPU, "--replay_real", "2"])
+
+
+def test_alpha_weighs_the_multimodal_loss_and_beta_the_unimodal_one():
+    """The paper's letters; the published scripts use alpha for the other half."""
+    args = unlearn("--alpha", "0.25", "--beta", "2")
+    assert args.weights == {"mul": 0.25, "uni": 2.0}
+
+
+def test_ratio_names_the_splits():
+    args = unlearn("--forget_ratio", "10")
+    assert (args.forget_split, args.retain_split) == ("forget10", "retain90")
+
+
+def test_flags_override_the_file(tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text("method: ga\nlearning_rate: 1e-5\nforget_ratio: 15\n")
+    args = unlearn("--config", str(file), "--forget_ratio", "10")
+    assert (args.method, args.learning_rate, args.forget_ratio) == ("ga", 1e-5, 10)
+
+
+def test_unknown_setting_in_the_file_is_named(tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text("learning_rat: 1e-5\n")
+    with pytest.raises(ValueError, match="learning_rat"):
+        unlearn("--config", str(file))
+
+
+def test_help_lists_our_settings_first_each_with_a_text(capsys):
+    with pytest.raises(SystemExit) as stop:
+        parse(UnlearnArguments, "Unlearn.", ["--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert "--config FILE" in text
+    ours, _, others = text.partition("settings of TRL and transformers")
+    for flag in ("--method", "--forget_ratio", "--modality", "--alpha", "--gamma", "--train ", "--max_length"):
+        assert flag in ours.rpartition("UMU-Bench settings:")[2], flag
+    assert "--learning_rate" in others
+    own = {**CommonArguments.__annotations__, **UnlearnArguments.__annotations__, **SFTArguments.__annotations__}
+    fields = {**UnlearnArguments.__dataclass_fields__, **SFTArguments.__dataclass_fields__}
+    own.pop("_VALID_DICT_FIELDS")
+    assert [name for name in own if not fields[name].metadata.get("help")] == []

@@ -1,0 +1,75 @@
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from umu_tasks.benchmarks.errors import DataError
+from umu_tasks.benchmarks.profiles import ProfileSet
+from umu_trainers.collator import concatenate, fillers
+from umu_trainers.data import check_disjoint, training_set
+from umu_trainers.model import name_pattern
+
+
+def profiles(rows, split="forget05"):
+    people = {}
+    for row in rows:
+        known = people.get(row.profile.profile_id)
+        pairs = (*(known.pairs if known else ()), row.pair)
+        people[row.profile.profile_id] = dataclasses.replace(row.profile, pairs=pairs)
+    return ProfileSet(split, people.values())
+
+
+def test_counts_are_told(make_rows):
+    found = training_set("forget", profiles(make_rows(4) + make_rows(6, "mul")), ("uni", "mul"))
+    assert str(found) == "forget (forget05): 3 people, 6 multimodal, 4 unimodal rows"
+
+
+def test_only_the_asked_half_is_taken(make_rows):
+    found = training_set("forget", profiles(make_rows(4) + make_rows(6, "mul")), ("uni",))
+    assert list(found.rows) == ["uni"]
+    assert not any(row.pair.has_image for row in found.rows["uni"])
+
+
+def test_rows_with_an_empty_answer_are_skipped_and_named(make_rows):
+    rows = make_rows(4)
+    rows[1] = dataclasses.replace(rows[1], pair=dataclasses.replace(rows[1].pair, answer="  "))
+    found = training_set("forget", profiles(rows), ("uni",))
+    assert len(found) == 3
+    assert found.skipped == ["forget05, row ID 000, unimodal pair 1"]
+    assert "1 skipped for an empty answer: forget05, row ID 000" in str(found)
+
+
+def test_a_half_without_rows_is_an_error(make_rows):
+    with pytest.raises(DataError, match=r"retain95: the retain set has no multimodal .*--modality uni"):
+        training_set("retain", profiles(make_rows(4), "retain95"), ("uni", "mul"))
+
+
+def test_people_in_both_sets_are_named(make_rows):
+    with pytest.raises(DataError, match=r"forget05 and retain95: ID 000, 001 in both"):
+        check_disjoint(profiles(make_rows(4)), profiles(make_rows(6), "retain95"))
+
+
+def test_stand_ins_list_unimodal_passes_first(make_rows):
+    """DDP, where it looks for unused parameters, goes by the last pass: it must be one with images."""
+    rows = {"uni": make_rows(2), "mul": make_rows(2, "mul")}
+    assert list(fillers({"forget": rows, "retain": rows})) == ["forget_uni", "retain_uni", "forget_mul", "retain_mul"]
+    assert list(fillers({"forget": rows, "retain": None})) == ["forget_uni", "forget_mul"]
+
+
+def test_images_of_different_shape_are_padded():
+    import torch
+
+    joined = concatenate([{"pixel_values": torch.ones(1, 2, 3)}, {"pixel_values": torch.ones(2, 4, 1)}])
+    assert joined["pixel_values"].shape == (3, 4, 3)
+    assert joined["pixel_values"].sum() == 6 + 8
+
+
+def test_adapter_pattern_matches_whole_names_only():
+    """A list of names would be stored as suffixes, which match the vision tower's layers too."""
+    import re
+
+    pattern = name_pattern([f"model.language_model.layers.{n}.self_attn.q_proj" for n in (0, 1, 11)])
+    assert re.fullmatch(pattern, "model.language_model.layers.7.self_attn.q_proj")
+    assert not re.fullmatch(pattern, "model.vision_tower.encoder.layers.0.self_attn.q_proj")
+    assert not re.fullmatch(pattern, "model.language_model.layers.0.self_attn.k_proj")

@@ -1,0 +1,314 @@
+"""Opens a checkpoint: base weights, adapter, processor. Says what is wrong with one before any question is asked."""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, GenerationConfig
+
+from umu_tasks.backend.arguments import BackendArguments
+from umu_tasks.backend.prompting import PromptBuilder, default_style
+
+logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+ADAPTER_CONFIG = "adapter_config.json"
+_WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
+_ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
+_PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
+_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
+
+
+class CheckpointError(ValueError):
+    """A checkpoint that can't be opened, or should not be scored."""
+
+
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Where the parts of a checkpoint are: folders or hub ids."""
+
+    base: str
+    adapter: str | None
+    processor: str
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """A model ready to answer, with the prompt builder that goes with it.
+
+    Attributes:
+        eos_token_ids: the tokens that end an answer.
+    """
+
+    model: Any
+    builder: PromptBuilder
+    location: Location
+    eos_token_ids: tuple[int, ...]
+
+
+def load_checkpoint(arguments: BackendArguments, device: torch.device) -> Checkpoint:
+    """Open the checkpoint that the arguments name and put it on `device`.
+
+    Raises:
+        CheckpointError: a folder that is missing or has no weights, a model without image input, an adapter whose base
+            is missing or whose weights don't fit, a missing processor, weights that are not finite.
+    """
+    location = locate(arguments.pretrained, arguments.peft)
+    config = _load_config(location.base, trust_remote_code=arguments.trust_remote_code)
+    processor = _load_processor(location.processor, config, trust_remote_code=arguments.trust_remote_code)
+    try:
+        builder = PromptBuilder(processor, arguments.prompt or default_style(config.model_type))
+    except ValueError as error:
+        raise CheckpointError(f"pretrained={location.processor}: {error}") from error
+    model = _load_model(location.base, arguments, _dtype(arguments.dtype, device))
+    eos = _eos_token_ids(model.generation_config, processor.tokenizer)
+    model.generation_config = _plain_generation_config(model.generation_config, eos, builder.pad_token_id)
+    if location.adapter is not None:
+        model = _add_adapter(model, location.adapter)
+    model = model.to(device).eval()
+    _require_finite(model, location)
+    return Checkpoint(model, builder, location, eos)
+
+
+# ---- where things are -------------------------------------------------------------------------------------------
+
+
+def locate(pretrained: str, peft: str | None = None) -> Location:
+    """Find base, adapter and processor.
+
+    Raises:
+        CheckpointError: a folder that is missing, or lacks what it must hold.
+    """
+    adapter_folder = _as_adapter_folder(pretrained)
+    if adapter_folder is not None:
+        if peft is not None:
+            raise CheckpointError(
+                f"pretrained={pretrained} is an adapter itself, so peft={peft} can't be put on it. "
+                "Give the base model as pretrained and one adapter as peft."
+            )
+        pretrained, peft = _base_of(adapter_folder), str(adapter_folder)
+    _require_checkpoint("pretrained", pretrained)
+    if peft is None:
+        return Location(pretrained, None, pretrained)
+    _require_adapter(peft)
+    return Location(pretrained, peft, peft if _has_processor(peft) else pretrained)
+
+
+def _as_adapter_folder(name: str) -> Path | None:
+    folder = Path(name).expanduser()
+    is_adapter = (folder / ADAPTER_CONFIG).is_file() and not _weight_files(folder)
+    return folder if is_adapter else None
+
+
+def _base_of(adapter: Path) -> str:
+    """Return the base model an adapter folder names: as given, or relative to the adapter's folder."""
+    base = json.loads((adapter / ADAPTER_CONFIG).read_text(encoding="utf-8")).get("base_model_name_or_path")
+    advice = f"Give it: pretrained=BASE,peft={adapter}."
+    if not base:
+        raise CheckpointError(f"{adapter / ADAPTER_CONFIG} names no base model. {advice}")
+    for candidate in (Path(base).expanduser(), adapter / base):
+        if candidate.is_dir():
+            return str(candidate)
+    if _is_hub_id(base):
+        return str(base)
+    raise CheckpointError(
+        f"{adapter / ADAPTER_CONFIG} names the base model {base}, and there is no such folder. {advice}"
+    )
+
+
+def _require_checkpoint(option: str, name: str) -> None:
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        if folder.exists() or not _is_hub_id(name):
+            what = "is a file" if folder.exists() else "no such folder"
+            raise CheckpointError(f"{option}={name}: {what}. Give the folder of a checkpoint, or its hub id.")
+        return
+    if not (folder / "config.json").is_file():
+        raise CheckpointError(
+            f"{option}={name}: no config.json in this folder. Give the folder that `save_pretrained` wrote; "
+            f"found {_listing(folder)}."
+        )
+    if not _weight_files(folder):
+        raise CheckpointError(
+            f"{option}={name}: a checkpoint without weights: expected model.safetensors (or its shards) beside "
+            f"config.json; found {_listing(folder)}. Copy or save the weights too."
+        )
+    _require_shards(option, folder)
+
+
+def _require_shards(option: str, folder: Path) -> None:
+    for index in (*folder.glob("model*.safetensors.index.json"), *folder.glob("pytorch_model*.bin.index.json")):
+        shards = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        missing = sorted(name for name in shards if not (folder / name).is_file())
+        if missing:
+            raise CheckpointError(
+                f"{option}={folder}: {len(missing)} of {len(shards)} weight files that {index.name} lists are missing: "
+                f"{', '.join(missing[:3])}. Copy them too."
+            )
+
+
+def _require_adapter(name: str) -> None:
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        if not _is_hub_id(name):
+            raise CheckpointError(f"peft={name}: no such folder. Give the folder of an adapter, or its hub id.")
+        return
+    if not (folder / ADAPTER_CONFIG).is_file() or not any((folder / one).is_file() for one in _ADAPTER_WEIGHTS):
+        raise CheckpointError(
+            f"peft={name}: expected {ADAPTER_CONFIG} and {_ADAPTER_WEIGHTS[0]}; found {_listing(folder)}. "
+            "Give the folder that training wrote."
+        )
+
+
+def _has_processor(name: str) -> bool:
+    return any((Path(name).expanduser() / file).is_file() for file in _PROCESSOR_FILES)
+
+
+def _weight_files(folder: Path) -> list[Path]:
+    return [file for pattern in _WEIGHTS for file in folder.glob(pattern)]
+
+
+def _is_hub_id(name: str) -> bool:
+    """Tell ``owner/name`` from a path. What starts in an existing folder is a path with a mistake further on."""
+    return _HUB_ID.fullmatch(name) is not None and ("/" not in name or not Path(name).parent.is_dir())
+
+
+def _listing(folder: Path) -> str:
+    names = sorted(file.name for file in folder.iterdir())
+    return ", ".join(names[:8]) + (", …" if len(names) > 8 else "") if names else "nothing"
+
+
+# ---- opening them -----------------------------------------------------------------------------------------------
+
+
+def _load_config(base: str, *, trust_remote_code: bool) -> Any:
+    config = _opened("pretrained", base, lambda: AutoConfig.from_pretrained(base, trust_remote_code=trust_remote_code))
+    own_code = trust_remote_code and "AutoModelForImageTextToText" in getattr(config, "auto_map", {})
+    if type(config) not in AutoModelForImageTextToText._model_mapping and not own_code:
+        raise CheckpointError(
+            f"pretrained={base}: model type {config.model_type!r} takes no images as far as transformers knows; umu_hf "
+            "needs an image-text-to-text model (LLaVA, Qwen-VL, …), since half of the questions show a portrait."
+        )
+    return config
+
+
+def _load_processor(name: str, config: Any, *, trust_remote_code: bool) -> Any:
+    no_processor = CheckpointError(
+        f"pretrained={name}: no image processor beside the weights ({' or '.join(_PROCESSOR_FILES)}). Save the base "
+        "model's processor into this folder: AutoProcessor.from_pretrained(BASE).save_pretrained(FOLDER)."
+    )
+    if Path(name).expanduser().is_dir() and not _has_processor(name):
+        raise no_processor
+    processor = _opened(
+        "pretrained", name, lambda: AutoProcessor.from_pretrained(name, trust_remote_code=trust_remote_code)
+    )
+    if not hasattr(processor, "image_processor") or not hasattr(processor, "tokenizer"):
+        raise no_processor
+    if config.model_type == "llava" and getattr(processor, "patch_size", None) is None:
+        # Written by transformers before 4.45: without these the processor can't tell how many tokens an image takes.
+        processor.patch_size = config.vision_config.patch_size
+        processor.vision_feature_select_strategy = config.vision_feature_select_strategy
+        processor.num_additional_image_tokens = 1  # CLIP's class token
+        logger.info("%s: processor without patch_size; taken from the model's config.", name)
+    return processor
+
+
+def _load_model(base: str, arguments: BackendArguments, dtype: torch.dtype) -> Any:
+    settings: dict[str, Any] = {"dtype": dtype, "trust_remote_code": arguments.trust_remote_code}
+    if arguments.attn_implementation is not None:
+        settings["attn_implementation"] = arguments.attn_implementation
+    model, info = _opened(
+        "pretrained",
+        base,
+        lambda: AutoModelForImageTextToText.from_pretrained(base, output_loading_info=True, **settings),
+    )
+    for problem in ("missing_keys", "mismatched_keys"):
+        keys = sorted(map(str, info[problem]))
+        if keys:
+            raise CheckpointError(
+                f"pretrained={base}: the weights don't fit the model: {len(keys)} {problem.replace('_', ' ')}, such as "
+                f"{keys[0]}. transformers would fill them with random numbers. Check that config.json and the weight "
+                "files belong together."
+            )
+    return model
+
+
+def _add_adapter(model: Any, adapter: str) -> Any:
+    from peft import PeftModel, get_peft_model_state_dict
+    from peft.utils import load_peft_weights
+
+    stored = load_peft_weights(adapter, device="cpu")
+    empty = [name for name, tensor in stored.items() if tensor.numel() == 0]
+    if empty or not stored:
+        raise CheckpointError(
+            f"peft={adapter}: {len(empty)} of {len(stored)} adapter tensors are empty, as when saved under DeepSpeed "
+            "ZeRO-3 without gathering them. Save the adapter again."
+        )
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Found missing adapter keys")  # an error, just below
+        model = _opened("peft", adapter, lambda: PeftModel.from_pretrained(model, adapter))
+    expected = get_peft_model_state_dict(model).keys()
+    unused, missing = stored.keys() - expected, expected - stored.keys()
+    if unused or missing:
+        raise CheckpointError(
+            f"peft={adapter}: the adapter doesn't fit this base model: {len(unused)} of its {len(stored)} tensors have "
+            f"no place in it and {len(missing)} are missing, such as {min(unused | missing)}. It was trained on "
+            "another base, or its file is incomplete."
+        )
+    return model
+
+
+def _opened(option: str, name: str, open_: Callable[[], T]) -> T:
+    try:
+        return open_()
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, AttributeError) as error:
+        hub = (
+            "" if Path(name).expanduser().is_dir() else " There is no such folder here, so it was looked up on the hub."
+        )
+        raise CheckpointError(f"{option}={name} can't be opened.{hub} {type(error).__name__}: {error}") from error
+
+
+# ---- details ----------------------------------------------------------------------------------------------------
+
+
+def _dtype(name: str | None, device: torch.device) -> torch.dtype:
+    if name is None:
+        return torch.float32 if device.type == "cpu" else torch.bfloat16
+    dtype: torch.dtype = getattr(torch, name)
+    return dtype
+
+
+def _eos_token_ids(generation_config: GenerationConfig, tokenizer: Any) -> tuple[int, ...]:
+    """Return every token that may end an answer: the checkpoint's own, and the tokenizer's, which training writes."""
+    own = generation_config.eos_token_id
+    listed = own if isinstance(own, list) else [own]
+    return tuple(dict.fromkeys(token for token in [*listed, tokenizer.eos_token_id] if token is not None))
+
+
+def _plain_generation_config(old: GenerationConfig, eos: tuple[int, ...], pad: int) -> GenerationConfig:
+    """Return a config without the checkpoint's sampling habits (temperature, repetition penalty), which would leak
+    into greedy decoding and make checkpoints of one family decode differently."""
+    return GenerationConfig(
+        bos_token_id=old.bos_token_id,
+        eos_token_id=list(eos) or None,
+        pad_token_id=pad,
+        decoder_start_token_id=old.decoder_start_token_id,
+    )
+
+
+def _require_finite(model: Any, location: Location) -> None:
+    for name, parameter in model.named_parameters():
+        if not bool(torch.isfinite(parameter).all()):
+            raise CheckpointError(
+                f"{location.adapter or location.base}: weight {name} holds NaN or infinity: the training that wrote it "
+                "diverged, and its answers would look like forgetting. Use an earlier checkpoint."
+            )

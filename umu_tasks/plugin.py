@@ -1,0 +1,162 @@
+"""The `lmms_eval.models` entry point: makes our tasks and our backend known to lmms-eval.
+
+lmms-eval has entry points for models only. It loads them when `lmms_eval.models` is imported, which its command does
+before it makes its task index: the one moment at which an installed package can add tasks. `register` uses it to have
+`TaskManager` index our folder as well, after lmms-eval's own and the user's, so that nobody's task is ever replaced.
+`lmms-eval tasks list` does not import the models; give it `--include-path "$(umu tasks --path)"`.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import inspect
+import logging
+import os
+from collections.abc import Callable, Mapping
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+logger = logging.getLogger(__name__)
+
+BACKEND = "umu_tasks.backend.umu_hf.UmuHf"
+SUPPORTED = "lmms-eval >= 0.7.3, < 0.8"
+HINT = 'Pass --include_path "$(umu tasks --path)" to lmms-eval.'
+
+
+def task_path() -> Path:
+    """Return the folder that holds our lmms-eval tasks, for `--include_path`."""
+    return Path(__file__).resolve().parent / "tasks"
+
+
+def register() -> list[Any]:
+    """Add our tasks to lmms-eval's index and return our models' manifests. Called by lmms-eval; never raises for tasks.
+
+    lmms-eval drops the models of *all* plugins when one of them raises, so what goes wrong with the tasks is logged.
+    """
+    try:
+        add_tasks()
+    except Exception as error:  # noqa: BLE001 - whatever an unknown version of lmms-eval throws at us
+        logger.error(
+            "umu-bench can't add its tasks to lmms-eval %s (%s: %s); it supports %s. %s",
+            version("lmms_eval"), type(error).__name__, error, SUPPORTED, HINT,
+        )  # fmt: skip
+    return manifests()
+
+
+def manifests() -> list[Any]:
+    """Return the models we add: `umu_hf`, and for `llava` our backend where LLaVA-NeXT's package isn't installed."""
+    from lmms_eval.models.registry_v2 import ModelManifest
+
+    models = [ModelManifest(model_id="umu_hf", chat_class_path=BACKEND)]
+    if not has_llava_next():
+        models.append(ModelManifest(model_id="llava", chat_class_path=BACKEND))
+    return models
+
+
+def has_llava_next() -> bool:
+    """Return whether LLaVA-NeXT's `llava` package is there, which lmms-eval's own `llava` model needs.
+
+    A folder of that name (a checkpoint, say) in the working directory is no package: it has no `__init__.py`.
+    """
+    try:
+        spec = importlib.util.find_spec("llava")
+    except (ImportError, ValueError):
+        return False
+    return spec is not None and spec.origin is not None
+
+
+# ---- tasks --------------------------------------------------------------------------------------------------------
+
+
+def add_tasks() -> None:
+    """Have every `TaskManager` that indexes lmms-eval's own tasks index ours after them.
+
+    Raises:
+        RuntimeError: this lmms-eval builds its index in another way.
+    """
+    from lmms_eval.tasks import TaskManager
+
+    build_index = getattr(TaskManager, "initialize_tasks", None)
+    if build_index is None or "include_path" not in inspect.signature(build_index).parameters:
+        raise RuntimeError("TaskManager.initialize_tasks(include_path=…) is missing")
+    if not hasattr(build_index, "adds_umu_tasks"):
+        TaskManager.initialize_tasks = _with_our_tasks(build_index)
+
+
+def _with_our_tasks(build_index: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
+    @functools.wraps(build_index)
+    def initialize_tasks(
+        self: Any, include_path: str | list[str] | None = None, include_defaults: bool = True, **kwargs: Any
+    ) -> dict[str, Any]:
+        given = [include_path] if isinstance(include_path, str) else list(include_path or [])
+        ours = str(task_path())
+        asked_for = any(os.path.realpath(path) == ours for path in given)
+        if not include_defaults or asked_for:
+            return build_index(self, include_path=include_path, include_defaults=include_defaults, **kwargs)
+        index = build_index(self, include_path=[*given, ours], include_defaults=include_defaults, **kwargs)
+        for name, file in hidden_tasks(index).items():
+            logger.warning("%s", clash_message(name, file))
+        return index
+
+    initialize_tasks.adds_umu_tasks = True  # type: ignore[attr-defined]
+    return initialize_tasks
+
+
+def hidden_tasks(index: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return which of our tasks another one hides in lmms-eval's `index`: name -> the other one's file."""
+    indexed = {os.path.realpath(entry["yaml_path"]) for entry in index.values() if entry["yaml_path"] != -1}
+    hidden = [task_name(read_task_file(file)) for file in task_files() if str(file) not in indexed]
+    return {name: str(index[name]["yaml_path"]) for name in hidden if name in index}
+
+
+def clash_message(name: str, file: str) -> str:
+    """Return what to tell about a task of ours that another one hides."""
+    where = "a tag of other tasks" if file == "-1" else file
+    return f"task {name} of umu-bench is hidden by another task of that name: {where}. Rename or remove that one."
+
+
+# ---- reading task files without lmms-eval -----------------------------------------------------------------------
+
+
+class _Loader(yaml.SafeLoader):
+    """Reads `!function a.b.c` as the string a.b.c."""
+
+
+def _dotted_name(loader: yaml.SafeLoader, node: yaml.Node) -> str:
+    return str(node.value)
+
+
+_Loader.add_constructor("!function", _dotted_name)
+
+
+def task_files() -> list[Path]:
+    """Return the files of our tasks and groups."""
+    return sorted(task_path().rglob("*.yaml"))
+
+
+def our_tasks() -> dict[str, dict[str, Any]]:
+    """Return the name -> settings of every task and group of ours, includes merged, functions as their dotted names."""
+    tasks: dict[str, dict[str, Any]] = {}
+    for file in task_files():
+        settings = read_task_file(file)
+        tasks[task_name(settings)] = settings
+    return tasks
+
+
+def task_name(settings: Mapping[str, Any]) -> str:
+    """Return the name a task file's settings register: the group's or the task's."""
+    return str(settings["group"] if isinstance(settings.get("task"), list) else settings["task"])
+
+
+def read_task_file(file: Path) -> dict[str, Any]:
+    """Return a task file's settings, includes merged as lmms-eval merges them."""
+    settings: dict[str, Any] = yaml.load(file.read_text(encoding="utf-8"), _Loader) or {}  # noqa: S506 - a SafeLoader
+    included = settings.pop("include", [])
+    merged: dict[str, Any] = {}
+    for name in reversed([included] if isinstance(included, str) else included):
+        merged |= read_task_file(file.parent / name)
+    return merged | settings

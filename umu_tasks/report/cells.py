@@ -1,0 +1,104 @@
+"""Tables as plain text cells: one form for the page, the Markdown file and the terminal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Tone = Literal["", "muted", "warning"]
+NOT_RUN = "not run"
+NOTHING = "–"
+MINUS = "−"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One table cell.
+
+    Attributes:
+        text: what it says.
+        note: smaller text below it, such as an interval.
+        tone: ``muted`` for what was not measured, ``warning`` for what spoils a score.
+    """
+
+    text: str
+    note: str = ""
+    tone: Tone = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A table row; `invalid` rows belong to a run whose scores are no evidence of forgetting."""
+
+    cells: tuple[Cell, ...]
+    invalid: bool = False
+    starts_group: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A table.
+
+    Attributes:
+        labels: how many of the first columns are words; the others are numbers.
+    """
+
+    title: str
+    lead: str
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+    labels: int = 1
+
+
+def number(fraction: float) -> str:
+    """Return a fraction as percent with one decimal, without the sign."""
+    return f"{100 * fraction:.1f}"
+
+
+def number_or_nothing(fraction: float | None) -> Cell:
+    return Cell(NOTHING, tone="muted") if fraction is None else Cell(number(fraction))
+
+
+def gap(image: float | None, text: float | None) -> Cell:
+    """Return the modality gap, image minus text, in percentage points."""
+    return points(None if image is None or text is None else image - text)
+
+
+def points(difference: float | None) -> Cell:
+    """Return a signed difference of fractions in percentage points."""
+    if difference is None:
+        return Cell(NOTHING, tone="muted")
+    rounded = round(100 * difference, 1)
+    return Cell("0.0" if rounded == 0 else f"{'+' if rounded > 0 else MINUS}{abs(rounded):.1f}")
+
+
+def to_markdown(table: Table) -> str:
+    """Return the table in Markdown; notes follow their cell in brackets, what spoils a score is bold."""
+    rule = ["---" if index < table.labels else "---:" for index in range(len(table.columns))]
+    lines = [table.columns, rule, *([_markdown(cell) for cell in row.cells] for row in table.rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def to_text(table: Table) -> str:
+    """Return the table in columns for a terminal, without notes other than a run's."""
+    lines = [list(table.columns), *([cell.text for cell in row.cells] for row in table.rows)]
+    for line, row in zip(lines[1:], table.rows, strict=True):
+        line[0] = _joined(row.cells[0])
+    widths = [max(len(line[index]) for line in lines) for index in range(len(table.columns))]
+    aligned = [
+        "  ".join(
+            text.ljust(width) if index < table.labels else text.rjust(width)
+            for index, (text, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    ]
+    return "\n".join([aligned[0], "  ".join("─" * width for width in widths), *aligned[1:]])
+
+
+def _joined(cell: Cell) -> str:
+    return f"{cell.text} ({cell.note})" if cell.note else cell.text
+
+
+def _markdown(cell: Cell) -> str:
+    text = _joined(cell).replace("|", "\\|").replace("\n", " ")
+    return f"**{text}**" if cell.tone == "warning" else text

@@ -1,0 +1,70 @@
+"""What the words and columns of a report mean, for someone who sees them for the first time."""
+
+from __future__ import annotations
+
+GLOSSARY: tuple[tuple[str, str], ...] = (
+    (
+        "Start model",
+        "The model before unlearning: it was taught all the people. Every change is measured against it.",
+    ),
+    (
+        "Forget set, retain set, real people, full set",
+        "The people to be forgotten; the other invented people, to be kept; real people, to be kept; all the invented "
+        "people together.",
+    ),
+    (
+        "Knowledge instance",
+        "One fact about one person, asked twice: once as text (the question names the person) and once with an image "
+        "(the question shows the portrait and no name). n counts instances that were answered both ways.",
+    ),
+    (
+        "Classification, cloze, generation",
+        "Choose one of four options; fill in the missing word; answer in a sentence. The first two are right or wrong, "
+        "the third is compared with the true sentence by ROUGE-L.",
+    ),
+    ("Text (acc_uni, rl_uni)", "Score of the text questions: unimodal."),
+    ("Image (acc_mul, rl_mul)", "Score of the image questions: multimodal."),
+    (
+        "Gap",
+        "Image minus text, in percentage points. Far from zero on the forget set, the model has forgotten one way of "
+        "asking only: the knowledge is still in it.",
+    ),
+    (
+        "Any, Both (acc_any, acc_all)",
+        "Percent of instances right in at least one way of asking, and right in both. A fact counts as forgotten only "
+        "when neither way brings it out, and as kept only when both do.",
+    ),
+    (
+        "acc_f, acc_r",
+        "One number for both ways of asking. On the forget set acc_f, the mean of image, text and any (lower is "
+        "better); elsewhere acc_r, the mean of image, text and both (higher is better).",
+    ),
+    (
+        "rl_f, rl_r",
+        "The same for generation: per instance, from the two ROUGE-L values x and y, (x² + y²)/(x + y) on the forget "
+        "set, which leans to the larger one, and 2xy/(x + y) elsewhere, which leans to the smaller one; then the mean.",
+    ),
+    (
+        "Small numbers such as 88–100",
+        "95 % interval (Wilson): where the score would probably lie with other questions of the kind. Small sets have "
+        "wide intervals. It takes instances as independent; those of one person are not quite, so it is rather narrow.",
+    ),
+    ("≈", "The change is within the noise: with so few questions it can be chance (95 %, Newcombe)."),
+    ("Kept, left", "The score as percent of the start model's score."),
+    (
+        "Empty, refused, failed",
+        "Percent of outputs with nothing in them; that decline to answer (“I don't know”, “Sorry, …”, “I'm unable …”); "
+        "percent of questions that have no output at all.",
+    ),
+    (
+        "Invalid",
+        "More than 1 % (and more than one) of a split's outputs are empty or failed. Such a model scores low because "
+        "it is broken, and low scores on the forget set must not be read as forgetting.",
+    ),
+    (
+        "†",
+        "Not asked in this run but computed from its answers on other splits, which are the same questions: the full "
+        "set is the forget set and the retain set together.",
+    ),
+    ("not run", "The run was not scored on this split. It says nothing, and it is not zero."),
+)

@@ -1,0 +1,95 @@
+"""What stops a run before it ruins its results: non-finite numbers, and a bound on the forget loss."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import TrainerCallback
+
+CHECKPOINT = "checkpoint-"
+STATE_FILE = "trainer_state.json"  # the last file of a checkpoint, so that one without it is incomplete
+
+
+class TrainingStopped(RuntimeError):
+    """Training cannot go on; the message names the step, the cause and the last good checkpoint."""
+
+
+def check_finite(loss: float, parts: Mapping[str, float], *, step: int, output_dir: str) -> None:
+    """Raise `TrainingStopped` if a step's loss is not a finite number.
+
+    Args:
+        parts: name -> value of what the loss is made of, for the message.
+        step: the optimizer step that is being computed, from 1.
+    """
+    if math.isfinite(loss):
+        return
+    listed = ", ".join(f"{name} {value:.4g}" for name, value in parts.items())
+    raise TrainingStopped(
+        f"step {step}: the loss is {loss} ({listed}). {_last_good(output_dir)} Lower learning_rate or max_grad_norm, "
+        "train fewer steps, or set max_forget_loss."
+    )
+
+
+def check_weights(model: nn.Module, *, step: int, output_dir: str) -> None:
+    """Raise `TrainingStopped` if a trained weight is not finite, so that such a model is never saved."""
+    broken = [
+        name for name, one in model.named_parameters() if one.requires_grad and not bool(torch.isfinite(one).all())
+    ]
+    if broken:
+        raise TrainingStopped(
+            f"step {step}: {len(broken)} weights are not finite, the first is {broken[0]}. Nothing was saved at this "
+            f"step. {_last_good(output_dir)} Lower learning_rate or max_grad_norm."
+        )
+
+
+class ForgetBound(TrainerCallback):  # type: ignore[misc]
+    """Ends training once the forget answers are unlikely enough; the model of that step is the result.
+
+    Args:
+        bound: nats per answer token, averaged over a step's forget rows of both halves.
+        accelerator: gathers the processes' parts, so that all stop at the same step.
+    """
+
+    def __init__(self, bound: float, accelerator: Any) -> None:
+        self.bound = bound
+        self.accelerator = accelerator
+        self.stopped_at: int | None = None
+        self._parts: list[Tensor] = []
+
+    def add(self, part: Tensor) -> None:
+        """Add a micro-batch's part () of the step's mean."""
+        self._parts.append(part.detach())
+
+    def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        own = torch.stack(self._parts).sum().unsqueeze(0)
+        self._parts.clear()
+        loss = float(self.accelerator.gather(own).mean())
+        if loss > self.bound:
+            control.should_training_stop = True
+            self.stopped_at = state.global_step
+            if state.is_world_process_zero:
+                print(
+                    f"step {state.global_step}: the forget loss {loss:.4g} is above max_forget_loss {self.bound:.4g}; "
+                    "training ends here and this model is saved."
+                )
+
+
+def last_checkpoint(output_dir: str) -> str | None:
+    """Return the newest complete checkpoint folder, or None. A run killed while saving leaves an incomplete one."""
+    steps = {}
+    for path in Path(output_dir).glob(f"{CHECKPOINT}*"):
+        number = path.name.removeprefix(CHECKPOINT)
+        state = path / STATE_FILE
+        if number.isdigit() and state.is_file() and state.stat().st_size:
+            steps[int(number)] = path
+    return str(steps[max(steps)]) if steps else None
+
+
+def _last_good(output_dir: str) -> str:
+    checkpoint = last_checkpoint(output_dir)
+    return f"The last good checkpoint is {checkpoint}." if checkpoint else "No checkpoint was saved yet (save_steps)."

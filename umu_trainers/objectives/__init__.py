@@ -1,0 +1,111 @@
+"""Unlearning objectives: one pure function a file, and the file's name is the method's name.
+
+To add one, write `objectives/mymethod.py` with a function `loss`, a config `configs/unlearn/mymethod.yaml` and a test;
+there is no list to edit. What the positional parameters are called says which passes the trainer runs:
+
+    forget              the forget batch under the model, with gradient
+    retain              the retain batch under the model, with gradient
+    forget_reference    the forget batch under the frozen reference model (the model before unlearning), no gradient
+    retain_reference    the retain batch under the reference model, no gradient
+
+Each is an `umu_trainers.outputs.Outputs`. Keyword parameters are the method's settings: `gamma`, the weight of the
+retain term, has a flag of its own; all others are given under `method_kwargs` and checked against the function's
+signature.
+
+    def loss(forget: Outputs, retain: Outputs, *, gamma: float = 1.0) -> Tensor:
+        return gamma * retain.nll - forget.nll  # ()
+
+The function returns a mean over rows, (). It is called once per modality; it knows nothing about modalities, adapters
+or processes. The trainer sums `alpha * multimodal + beta * unimodal` and weighs micro-batches by their number of
+rows, so that accumulation and several processes give the value of the whole batch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor
+
+PASSES = ("forget", "retain", "forget_reference", "retain_reference")
+
+
+@dataclass(frozen=True)
+class Objective:
+    """A method's loss function with its settings bound.
+
+    Attributes:
+        method: file name of the method.
+        passes: names of the passes `function` takes, in its order.
+        settings: keyword arguments that differ from the function's defaults.
+    """
+
+    method: str
+    function: Callable[..., Tensor]
+    passes: tuple[str, ...]
+    settings: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def uses_retain(self) -> bool:
+        return any(name.startswith("retain") for name in self.passes)
+
+    @property
+    def uses_reference(self) -> bool:
+        return any(name.endswith("_reference") for name in self.passes)
+
+    def __call__(self, *passes: Any) -> Tensor:
+        """Return the loss () of the passes, given in the order of `self.passes`."""
+        return self.function(*passes, **self.settings)
+
+
+def available() -> tuple[str, ...]:
+    """Return the names of all methods: the files of this folder."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+
+
+def find(method: str, *, gamma: float | None = None, method_kwargs: Mapping[str, Any] | None = None) -> Objective:
+    """Return the objective of a method by its file name.
+
+    Args:
+        method: a name of `available()`.
+        gamma: weight of the retain term, no unit; None leaves the method's default.
+        method_kwargs: the method's other settings.
+
+    Raises:
+        ValueError: an unknown method, a setting the method does not have or lacks, or a pass the trainer does not run.
+    """
+    if method not in available():
+        raise ValueError(f"--method {method}: no such method. Choose one of: {', '.join(available())}.")
+    function = importlib.import_module(f"{__name__}.{method}").loss
+    parameters = inspect.signature(function).parameters.values()
+    passes = tuple(one.name for one in parameters if one.kind is not inspect.Parameter.KEYWORD_ONLY)
+    options = {one.name: one for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY}
+    unknown = [name for name in passes if name not in PASSES]
+    if unknown:
+        raise ValueError(
+            f"objectives/{method}.py: loss() takes {', '.join(unknown)}, but the passes are {', '.join(PASSES)}. "
+            "Make settings keyword-only (after *)."
+        )
+    settings = dict(method_kwargs or {})
+    _check_settings(method, settings, options)
+    if gamma is not None:
+        if "gamma" not in options:
+            raise ValueError(f"--gamma {gamma}: method {method} has no retain term. Leave --gamma out.")
+        settings["gamma"] = gamma
+    missing = [name for name, one in options.items() if one.default is one.empty and name not in settings]
+    if missing:
+        raise ValueError(f"--method {method}: give {', '.join(missing)} under method_kwargs.")
+    return Objective(method, function, passes, settings)
+
+
+def _check_settings(method: str, settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:
+    own = [name for name in options if name != "gamma"]
+    for name in settings:
+        if name == "gamma":
+            raise ValueError("method_kwargs: gamma has a setting of its own. Write `gamma:` (or --gamma) beside it.")
+        if name not in own:
+            raise ValueError(f"method_kwargs: method {method} has no {name}. It takes: {', '.join(own) or 'none'}.")

@@ -1,0 +1,111 @@
+"""What is written beside the weights: the processor, the settings, the data, the versions."""
+
+from __future__ import annotations
+
+import json
+import sys
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from umu_trainers.config import CommonArguments
+from umu_trainers.data import TrainingSet
+from umu_trainers.guards import CHECKPOINT, check_weights, last_checkpoint
+from umu_trainers.model import Start, Trained
+
+RECORD_FILE = "training_record.json"  # written last: a folder with it holds a finished run
+LAST = "last"
+_PACKAGES = ("umu-bench", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "deepspeed")
+
+
+def resume_point(args: CommonArguments) -> str | None:
+    """Return the checkpoint folder to go on from, None to start anew.
+
+    Raises:
+        ValueError: a checkpoint that is not complete, or a new run in a folder that holds one already.
+    """
+    asked = args.resume_from_checkpoint
+    output = Path(args.output_dir)
+    if asked == LAST:
+        return last_checkpoint(args.output_dir)
+    if asked:
+        folder = Path(asked)
+        if last_checkpoint(str(folder.parent)) is None or not (folder / "trainer_state.json").is_file():
+            raise ValueError(f"--resume_from_checkpoint {asked}: no complete checkpoint there. Give one, or `{LAST}`.")
+        return str(folder)
+    if (output / RECORD_FILE).exists() or next(output.glob(f"{CHECKPOINT}*"), None):
+        raise ValueError(
+            f"--output_dir {output}: already holds a run. Go on with it (--resume_from_checkpoint {LAST}), give "
+            "another folder, or delete this one."
+        )
+    return None
+
+
+def build_record(
+    command: str,
+    args: CommonArguments,
+    start: Start,
+    trained: Trained,
+    source: Any,
+    sets: dict[str, TrainingSet | None],
+) -> dict[str, Any]:
+    """Return what the training record says before training."""
+    return {
+        "command": command,
+        "arguments": sys.argv[1:],
+        "start": {"model": args.model, "checkpoint": start.checkpoint, "adapter": start.adapter},
+        "data": {
+            "source": source.spec,
+            "kind": source.kind,
+            **{role: one.record() for role, one in sets.items() if one is not None},
+        },
+        "trained": {
+            "parts": args.train,
+            "lora": trained.is_lora,
+            "parameters": trained.parameters,
+            "total_parameters": trained.total,
+            "modules": list(trained.modules),
+        },
+        "seed": args.seed,
+        "settings": args.to_dict(),
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of what computes the result; packages that are not installed are left out."""
+    found = {"python": sys.version.split()[0]}
+    for package in _PACKAGES:
+        try:
+            found[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            continue
+    return found
+
+
+def save_run(trainer: Any, record: dict[str, Any], *, merge_adapter: bool = False) -> None:
+    """Write the trained model to the output folder so that it opens with nothing else.
+
+    Full training writes model and processor, LoRA the adapter and processor, `merge_adapter` the merged model and
+    processor.
+
+    Raises:
+        TrainingStopped: a weight is not finite; nothing is written.
+    """
+    output = Path(trainer.args.output_dir)
+    check_weights(trainer.model, step=trainer.state.global_step, output_dir=str(output))
+    if merge_adapter:
+        if trainer.args.should_save:
+            merged = trainer.accelerator.unwrap_model(trainer.model).merge_and_unload()
+            merged.save_pretrained(output)
+            trainer.processing_class.save_pretrained(output)
+    else:
+        trainer.save_model(str(output))
+    if not trainer.args.should_save:
+        return
+    history = trainer.state.log_history
+    result = {"steps": trainer.state.global_step, "epochs": trainer.state.epoch, "log": history}
+    text = json.dumps({**record, "result": result}, indent=2, default=str)
+    partial = output / f"{RECORD_FILE}.partial"
+    partial.write_text(text + "\n", encoding="utf-8")
+    partial.replace(output / RECORD_FILE)

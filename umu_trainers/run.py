@@ -1,0 +1,81 @@
+"""What both training scripts do around their own part: open, build, train, save, and end with a clear message."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from accelerate import PartialState
+
+from umu_tasks.benchmarks.errors import DataError
+from umu_trainers.config import CommonArguments
+from umu_trainers.data import TrainingSet
+from umu_trainers.encoding import RowEncoder
+from umu_trainers.guards import TrainingStopped
+from umu_trainers.model import Start, check_trained, describe_trained, load_start, lora_config, train_parts
+from umu_trainers.record import build_record, save_run
+
+
+def say(text: object) -> None:
+    """Print on the main process."""
+    PartialState().on_main_process(print)(text, flush=True)
+
+
+def open_start(args: CommonArguments) -> Start:
+    """Load the model and freeze what is not trained."""
+    start = load_start(
+        args.model,
+        use_lora=args.use_lora,
+        dtype=args.dtype or ("bfloat16" if args.use_lora and args.bf16 else "float32"),
+        prompt=args.prompt,
+        attn_implementation=args.attn_implementation,
+        trust_remote_code=args.trust_remote_code,
+    )
+    if not args.use_lora:
+        train_parts(start.model, args.train)
+    return start
+
+
+def adapter_config(start: Start, args: CommonArguments) -> Any:
+    """Return the config of the adapter to add; None in full training or where an adapter is trained on."""
+    return lora_config(start.model, args.train, args) if args.use_lora and start.adapter is None else None
+
+
+def build_encoder(start: Start, args: CommonArguments) -> RowEncoder:
+    """Return the row encoder of the model's processor and prompt style."""
+    return RowEncoder(start.builder, max_length=args.max_length, cache_mb=args.pixel_cache_mb)
+
+
+def items_per_batch(args: CommonArguments) -> int:
+    """Return the number of items in one batch on all processes."""
+    return args.per_device_train_batch_size * PartialState().num_processes
+
+
+def train_and_save(
+    command: str, trainer: Any, start: Start, source: Any, sets: dict[str, TrainingSet | None], resume: str | None
+) -> None:
+    """Say what is trained, train it, and write the output folder."""
+    args = trainer.args
+    trained = describe_trained(trainer.model)
+    stray = list(check_trained(trainer.model, args.train))
+    if stray:
+        raise ValueError(f"--train {' '.join(args.train)}: these lie outside and would be trained too: {stray[:5]}")
+    say(trained)
+    record = build_record(command, args, start, trained, source, sets)
+    trainer.train(resume_from_checkpoint=resume)
+    save_run(trainer, record, merge_adapter=args.merge_adapter and trained.is_lora)
+    say(f"Saved to {args.output_dir}.")
+
+
+def run_script(main: Callable[[], None]) -> None:
+    """Run a script's `main`; turn what a user can cause into one message and a non-zero exit status."""
+    try:
+        main()
+    except (DataError, ValueError) as error:
+        sys.exit(f"error: {error}")
+    except TrainingStopped as error:
+        sys.exit(f"stopped: {error}")
+    except KeyboardInterrupt:
+        print("interrupted; go on with --resume_from_checkpoint last", file=sys.stderr)
+        sys.exit(130)

@@ -1,0 +1,223 @@
+"""The trainers: TRL's `SFTTrainer` with our batches, passes and losses."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import defaultdict
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import torch
+from accelerate.utils import is_peft_model
+from datasets import Dataset
+from torch import Tensor
+from torch.utils.data import Sampler, SequentialSampler
+from transformers.trainer import TRAINING_ARGS_NAME
+from trl import SFTTrainer
+
+from umu_trainers.collator import Batch, Collator
+from umu_trainers.config import CommonArguments, Half
+from umu_trainers.guards import ForgetBound, check_finite, check_weights
+from umu_trainers.objectives import Objective
+from umu_trainers.outputs import Outputs, run_pass
+from umu_trainers.plan import EpochPlan
+from umu_trainers.reference import Reference
+
+Totals = dict[str, Tensor]
+
+
+class PassTrainer(SFTTrainer):
+    """Runs the passes of our batches and scales their losses to the whole step.
+
+    A step's loss does not depend on how its rows are split over micro-batches and processes: `share` gives each piece
+    its part of the total count.
+
+    Args:
+        model, processor: what is trained.
+        args: the settings.
+        plan: the rows of each step.
+        collator: makes batches of the plan's items.
+        lora: adapter config for a model that is not a `PeftModel` yet; None for full training.
+    """
+
+    # compute_loss normalizes over the whole accumulated batch itself.
+    loss_is_scaled_for_ga = True
+
+    def __init__(
+        self, model: Any, processor: Any, args: CommonArguments, plan: EpochPlan, collator: Collator, lora: Any = None
+    ) -> None:
+        self.logged: dict[str, Tensor] = defaultdict(lambda: torch.zeros((), device=self.args.device))
+        self.steps_logged = 0
+        super().__init__(
+            model=model,
+            args=args,
+            data_collator=collator,
+            # TRL looks at a data set to choose its own preparation; ours has none, and the rows come from the plan.
+            train_dataset=Dataset.from_dict({"row": [row.name for row in collator.fillers.values()]}),
+            processing_class=processor,
+            peft_config=lora,
+        )
+        self.train_dataset = plan
+
+    # ---- data ------------------------------------------------------------------------------------------------------
+
+    def _get_train_sampler(self, train_dataset: Any = None) -> Sampler[int]:
+        """The plan itself shuffles."""
+        return SequentialSampler(train_dataset or self.train_dataset)
+
+    def _get_num_items_in_batch(self, batch_samples: list[Batch], device: torch.device) -> Totals:
+        """Return the counts of a whole step, over its micro-batches and processes: `rows_uni`, `tokens_uni` …"""
+        names = [f"{kind}_{half}" for half in self.args.halves for kind in ("rows", "tokens")]
+        own = torch.stack(
+            [
+                sum((batch["counts"][half][kind] for batch in batch_samples), start=torch.tensor(0))
+                for half in self.args.halves
+                for kind in ("rows", "tokens")
+            ]
+        ).to(device)
+        everywhere = self.accelerator.gather(own).view(-1, len(names)).sum(dim=0)
+        return dict(zip(names, everywhere, strict=True))
+
+    # ---- loss ------------------------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def step_loss(self, model: Any, batch: Batch, totals: Totals) -> tuple[Tensor, dict[str, Tensor]]:
+        """Return this micro-batch's part of the step's loss (), and the parts to log, scaled alike."""
+
+    def compute_loss(
+        self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+    ) -> Tensor:
+        """Return the micro-batch's loss (), to be summed over micro-batches and averaged over processes.
+
+        Raises:
+            TrainingStopped: the loss is not finite.
+        """
+        loss, parts = self.step_loss(model, inputs, num_items_in_batch)
+        if not torch.isfinite(loss):
+            values = {name: float(value) for name, value in parts.items()}
+            check_finite(float(loss), values, step=self.state.global_step + 1, output_dir=self.args.output_dir)
+        for name, value in parts.items():
+            self.logged[name] += value.detach()
+        return loss
+
+    def share(self, count: Tensor, total: Tensor) -> Tensor:
+        """Return the weight () of a piece with `count` of the step's `total` rows or tokens."""
+        # Gradients are averaged over processes; the sum is wanted.
+        return self.accelerator.num_processes * count / total.clamp(min=1)
+
+    # ---- logging and saving ----------------------------------------------------------------------------------------
+
+    def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
+        """Add the parts of the loss, averaged over the steps since the last log, to the trainer's own figures."""
+        steps = self.state.global_step - self.steps_logged
+        if steps and self.logged:
+            values = torch.stack(list(self.logged.values()))
+            means = self.accelerator.gather(values.unsqueeze(0)).mean(dim=0) / steps
+            logs.update(zip(self.logged, means.tolist(), strict=True))
+            self.logged.clear()
+            self.steps_logged = self.state.global_step
+        super().log(logs, start_time)
+
+    def floating_point_ops(self, inputs: Any) -> int:
+        """Not counted: our batches hold several passes, and the estimate ignores the vision tower."""
+        return 0
+
+    def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
+        """Save model and processor. The settings lie in the record as text; a pickle beside the weights helps nobody."""
+        super()._save(output_dir, state_dict)
+        (Path(output_dir or self.args.output_dir) / TRAINING_ARGS_NAME).unlink(missing_ok=True)
+
+    def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
+        """Load a checkpoint's weights when resuming.
+
+        Whole models go through `from_pretrained`: transformers renames weights when it saves some families (LLaVA among
+        them), and its trainer reads the file without renaming them back, so that nothing would be loaded.
+        """
+        target = model or self.model
+        if self.is_fsdp_enabled or is_peft_model(target):
+            super()._load_from_checkpoint(resume_from_checkpoint, model)
+            return
+        saved = type(target).from_pretrained(resume_from_checkpoint, dtype=target.dtype)
+        target.load_state_dict(saved.state_dict())
+
+    def _save_checkpoint(self, model: Any, trial: Any) -> None:
+        check_weights(self.model, step=self.state.global_step, output_dir=self.args.output_dir)
+        super()._save_checkpoint(model, trial)
+
+
+class SupervisedTrainer(PassTrainer):
+    """SFT: the negative log-likelihood per answer token over all rows of a step, whichever half they are of."""
+
+    _name = "SFT"
+
+    def step_loss(self, model: Any, batch: Batch, totals: Totals) -> tuple[Tensor, dict[str, Tensor]]:
+        loss = torch.zeros((), device=self.args.device)
+        parts = {}
+        everything = torch.stack([totals[f"tokens_{half}"] for half in self.args.halves]).sum()
+        for half in self.args.halves:
+            outputs = run_pass(model, batch[f"train_{half}"])
+            tokens = batch["counts"][half]["tokens"]
+            nll = -outputs.logps.sum() / outputs.answer_tokens.sum()  # ()
+            loss = loss + self.share(tokens, everything) * nll
+            parts[f"nll/train_{half}"] = self.share(tokens, totals[f"tokens_{half}"]) * nll
+        return loss, parts
+
+
+class UnlearnTrainer(PassTrainer):
+    """Unlearning: `alpha * multimodal + beta * unimodal` of an objective over the passes it names.
+
+    Args:
+        objective: the method's loss function.
+        weights: half -> weight of its loss (alpha, beta).
+        reference: for objectives that compare with the model before unlearning.
+        max_forget_loss: training ends once the mean negative log-likelihood of a step's forget rows is above it.
+    """
+
+    _name = "Unlearning"
+
+    def __init__(
+        self,
+        *args: Any,
+        objective: Objective,
+        weights: dict[Half, float],
+        reference: Reference | None = None,
+        max_forget_loss: float | None = None,
+        **kwargs: Any,
+    ) -> None:
+        self.objective = objective
+        self.weights = weights
+        self.reference = reference
+        super().__init__(*args, **kwargs)
+        self.bound = ForgetBound(max_forget_loss, self.accelerator) if max_forget_loss is not None else None
+        if self.bound is not None:
+            self.add_callback(self.bound)
+
+    def step_loss(self, model: Any, batch: Batch, totals: Totals) -> tuple[Tensor, dict[str, Tensor]]:
+        loss = torch.zeros((), device=self.args.device)
+        parts = {}
+        all_rows = torch.stack([totals[f"rows_{half}"] for half in self.args.halves]).sum()
+        for half in self.args.halves:
+            passes = self._passes(model, batch, half)
+            value = self.objective(*(passes[name] for name in self.objective.passes))  # ()
+            rows = batch["counts"][half]["rows"]
+            share = self.share(rows, totals[f"rows_{half}"])
+            if self.bound is not None and "forget" in passes:
+                self.bound.add(self.share(rows, all_rows) * passes["forget"].nll)
+            loss = loss + self.weights[half] * share * value
+            parts[f"loss/{half}"] = share * value
+            for name, outputs in passes.items():
+                if not name.endswith("_reference"):
+                    parts[f"nll/{name}_{half}"] = share * outputs.nll
+        return loss, parts
+
+    def _passes(self, model: Any, batch: Batch, half: Half) -> dict[str, Outputs]:
+        """Run what the objective names, reference passes first: no graph is open when weights are swapped for them."""
+        passes = {}
+        for name in sorted(self.objective.passes, key=lambda name: not name.endswith("_reference")):
+            role = name.removesuffix("_reference")
+            is_reference = role != name
+            context = self.reference(model) if is_reference and self.reference else nullcontext(model)
+            with context as runner:
+                passes[name] = run_pass(runner, batch[f"{role}_{half}"])
+        return passes
