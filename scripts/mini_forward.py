@@ -7,9 +7,10 @@ attention is causal), no synchronization with the GPU, and one product for each 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F  # torch's own habit
 from transformers import LlavaForConditionalGeneration
 
@@ -46,7 +47,7 @@ def answer_loss(model: LlavaForConditionalGeneration, batch: Batch) -> Tensor:
     return F.cross_entropy(F.linear(hidden, decoder.embed_tokens.weight).float(), batch.targets)
 
 
-def _see(tower: nn.Module, pixels: Tensor) -> Tensor:
+def _see(tower: Any, pixels: Tensor) -> Tensor:
     """Return the vision tower's last hidden states without the class token's, (n, patches, width)."""
     tower = getattr(tower, "vision_model", tower)
     embeddings = tower.embeddings
@@ -62,7 +63,7 @@ def _see(tower: nn.Module, pixels: Tensor) -> Tensor:
     return hidden[:, 1:]
 
 
-def _read(decoder: nn.Module, hidden: Tensor) -> Tensor:
+def _read(decoder: Any, hidden: Tensor) -> Tensor:
     """Return the decoder's hidden states after its last norm, (batch, length, hidden)."""
     positions = torch.arange(hidden.shape[1], device=hidden.device)[None]
     cos, sin = decoder.rotary_emb(hidden, positions)  # (1, length, head width) each
@@ -75,11 +76,11 @@ def _read(decoder: nn.Module, hidden: Tensor) -> Tensor:
     return _norm(decoder.norm, hidden)
 
 
-def _norm(norm: nn.Module, hidden: Tensor) -> Tensor:
+def _norm(norm: Any, hidden: Tensor) -> Tensor:
     return F.rms_norm(hidden, (hidden.shape[-1],), norm.weight, norm.variance_epsilon)
 
 
-def _attend(attention: nn.Module, hidden: Tensor, out: nn.Module, rotation: tuple[Tensor, Tensor] | None) -> Tensor:
+def _attend(attention: Any, hidden: Tensor, out: Any, rotation: tuple[Tensor, Tensor] | None) -> Tensor:
     shape = (*hidden.shape[:2], -1, attention.head_dim)
     query, key, value = (
         project(hidden).view(shape).transpose(1, 2)

@@ -214,9 +214,19 @@ def unlearn(
     modalities = {"uni": ("unimodal",), "mul": ("multimodal",), "mix": ("unimodal", "multimodal")}[modality]
     optimizer, _ = _optimizer(model, learning_rate, steps, 0)
     model.train()
-    groups = [(forget, (m,), -1.0) for m in modalities]
-    groups += [(retain, (m,), gamma) for m in (("unimodal", "multimodal") if retain_both else modalities)]
-    pools = [(crowd.training_examples(p, lambda pair, m=m: pair.modality in m), weight) for p, m, weight in groups]
+    groups = [(forget, m, -1.0) for m in modalities]
+    groups += [(retain, m, gamma) for m in (("unimodal", "multimodal") if retain_both else modalities)]
+    pools = [
+        (
+            [
+                e
+                for e in crowd.training_examples(people, lambda _: True)
+                if (e.image is not None) == (m == "multimodal")
+            ],
+            w,
+        )
+        for people, m, w in groups
+    ]
     streams = [(_endless(pool, batch_size, rng), weight) for pool, weight in pools]
     for _ in range(steps):
         for stream, weight in streams:

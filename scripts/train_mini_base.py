@@ -49,7 +49,8 @@ from umu_tasks.tasks.umu.prompts import published_prompt, published_training_pro
 IMAGE_SIZE, PATCH_SIZE, VOCABULARY = 48, 8, 2500
 TEXT_SHARE = 0.6  # of the text-only readings in a round: they are learned long before those of portraits
 MINI_SEED, MINI_PEOPLE, REAL_PEOPLE = 0, 60, 20  # the packaged UMU-mini; the real people must be the same
-GD_GRID = ((1e-4, 30, 1.0), (1e-4, 60, 3.0), (2e-4, 30, 3.0), (2e-4, 60, 3.0), (3e-4, 30, 3.0))  # rate, steps, gamma
+# learning rate, steps, gamma
+GD_GRID = ((1e-4, 30, 1.0), (1e-4, 60, 3.0), (2e-4, 30, 3.0), (2e-4, 60, 3.0), (3e-4, 30, 3.0))
 CHAT_TEMPLATE = (
     "{% for message in messages %}{% if message['role'] == 'user' %}USER: "
     "{% if message['content'] is string %}{{ message['content'] }}{% else %}"
@@ -95,7 +96,7 @@ def build_processor(texts: list[str]) -> LlavaProcessor:
         single="<s> $A", pair="<s> $A $B", special_tokens=[("<s>", bpe.token_to_id("<s>"))]
     )
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=bpe, bos_token="<s>", eos_token="</s>", pad_token="<pad>", padding_side="left",
+        tokenizer_object=bpe, bos_token="<s>", eos_token="</s>", pad_token="<pad>", padding_side="left",  # noqa: S106
         extra_special_tokens={"image_token": "<image>"}, clean_up_tokenization_spaces=False, model_max_length=512,
     )  # fmt: skip
     side = {"height": IMAGE_SIZE, "width": IMAGE_SIZE}
@@ -117,8 +118,8 @@ def build_model(processor: LlavaProcessor) -> LlavaForConditionalGeneration:
     )  # fmt: skip
     text = LlamaConfig(
         vocab_size=len(tokenizer), hidden_size=256, intermediate_size=576, num_hidden_layers=6, num_attention_heads=4,
-        num_key_value_heads=4, max_position_embeddings=512, tie_word_embeddings=True, bos_token_id=tokenizer.bos_token_id,
-        eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
+        num_key_value_heads=4, max_position_embeddings=512, tie_word_embeddings=True,
+        bos_token_id=tokenizer.bos_token_id, eos_token_id=tokenizer.eos_token_id, pad_token_id=tokenizer.pad_token_id,
     )  # fmt: skip
     config = LlavaConfig(
         vision_config=vision, text_config=text, image_token_index=processor.image_token_id, vision_feature_layer=-1,
@@ -231,7 +232,7 @@ def batches(lengths: np.ndarray, batch_size: int, rng: np.random.Generator) -> l
         chunk = order[start : start + 16 * batch_size]
         chunk = chunk[np.argsort(lengths[chunk], kind="stable")]
         found += [chunk[i : i + batch_size] for i in range(0, len(chunk), batch_size)]
-    rng.shuffle(found)  # type: ignore[arg-type]  # a list of arrays
+    rng.shuffle(found)
     return found
 
 

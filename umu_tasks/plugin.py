@@ -13,6 +13,7 @@ import importlib.util
 import inspect
 import logging
 import os
+import re
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
@@ -20,10 +21,13 @@ from typing import Any
 
 import yaml
 
+from umu_tasks.tasks.abort import EvaluationAborted
+
 logger = logging.getLogger(__name__)
 
 BACKEND = "umu_tasks.backend.umu_hf.UmuHf"
 SUPPORTED = "lmms-eval >= 0.7.3, < 0.8"
+_OUR_NAME = re.compile(r"(umu|mllmu)(_\w+|\d+)")
 HINT = 'Pass --include_path "$(umu tasks --path)" to lmms-eval.'
 
 
@@ -75,6 +79,8 @@ def has_llava_next() -> bool:
 def add_tasks() -> None:
     """Have every `TaskManager` that indexes lmms-eval's own tasks index ours after them.
 
+    Also make it end the program on a misspelt name of ours: lmms-eval would report it and exit with success.
+
     Raises:
         RuntimeError: this lmms-eval builds its index in another way.
     """
@@ -85,6 +91,7 @@ def add_tasks() -> None:
         raise RuntimeError("TaskManager.initialize_tasks(include_path=…) is missing")
     if not hasattr(build_index, "adds_umu_tasks"):
         TaskManager.initialize_tasks = _with_our_tasks(build_index)
+        TaskManager.match_tasks = _refusing_unknown_names(TaskManager.match_tasks)
 
 
 def _with_our_tasks(build_index: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
@@ -104,6 +111,22 @@ def _with_our_tasks(build_index: Callable[..., dict[str, Any]]) -> Callable[...,
 
     initialize_tasks.adds_umu_tasks = True  # type: ignore[attr-defined]
     return initialize_tasks
+
+
+def _refusing_unknown_names(match_tasks: Callable[..., list[str]]) -> Callable[..., list[str]]:
+    @functools.wraps(match_tasks)
+    def checked(self: Any, task_list: str | list[str]) -> list[str]:
+        found = match_tasks(self, task_list)
+        for name in [task_list] if isinstance(task_list, str) else task_list:
+            if _OUR_NAME.fullmatch(name) and name not in self.all_tasks:
+                groups = [one for one in self.all_groups if _OUR_NAME.fullmatch(one)]
+                raise EvaluationAborted(
+                    f"no task {name!r}. Groups: {', '.join(groups)}. Each but the suites has _cls, _cloze and _gen; "
+                    "`umu tasks` lists them all."
+                )
+        return found
+
+    return checked
 
 
 def hidden_tasks(index: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

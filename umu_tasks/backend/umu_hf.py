@@ -8,6 +8,7 @@ batches that may mix questions with and without an image. Nothing is scored here
 
 from __future__ import annotations
 
+import os
 import time
 import traceback
 from collections.abc import Iterator, Mapping, Sequence
@@ -69,6 +70,12 @@ class UmuHf(lmms):
         self.accelerator = Accelerator()
         self._rank = self.accelerator.process_index
         self._world_size = self.accelerator.num_processes
+        started = int(os.environ.get("WORLD_SIZE", "1"))
+        if started != self._world_size:
+            raise ArgumentError(
+                f"{started} processes were started, but accelerate sees {self._world_size}, so each would ask all the "
+                "questions. Without a GPU set ACCELERATE_USE_CPU=true; else start with accelerate launch."
+            )
         self.device = self._choose_device()
         self.checkpoint = load_checkpoint(self.arguments, self.device)
         self.batch_size = self.arguments.batch_size

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
 import shutil
 import tempfile
@@ -30,6 +29,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from umu_tasks.benchmarks.cache import cache_dir
 from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.instances import KnowledgeInstance, Modality, Question, TrainingPair
 from umu_tasks.benchmarks.splits import FORGET_RATIOS
@@ -81,14 +81,15 @@ def forget_sets(people: int, seed: int) -> dict[int, frozenset[int]]:
 def mini_data_dir() -> Path:
     """Return UMU-mini's folder in the user's cache, building it first if it is not there.
 
-    The cache is `$UMU_CACHE`, else `$XDG_CACHE_HOME/umu-bench`, else `~/.cache/umu-bench`. Processes may call this at
-    once: each builds in a folder of its own, the first one to finish renames it into place.
+    Processes may call this at once: each builds in a folder of its own, the first one to finish renames it into place.
+
+    Raises:
+        OSError: the cache folder cannot be written; `$UMU_CACHE` names another one.
     """
-    target = _cache_root() / f"mini-{_fingerprint()}"
+    target = cache_dir("mini") / _fingerprint()
     if target.is_dir():
         return target
-    target.parent.mkdir(parents=True, exist_ok=True)
-    workshop = Path(tempfile.mkdtemp(prefix=".mini-", dir=target.parent))
+    workshop = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
     try:
         finished = workshop / "data"
         build_mini(finished)
@@ -100,13 +101,6 @@ def mini_data_dir() -> Path:
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
     return target
-
-
-def _cache_root() -> Path:
-    if given := os.environ.get("UMU_CACHE"):
-        return Path(given).expanduser()
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base).expanduser() if base else Path.home() / ".cache") / "umu-bench"
 
 
 def _fingerprint() -> str:

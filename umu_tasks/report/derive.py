@@ -20,9 +20,16 @@ Golds = dict[tuple[InstanceKey, Modality], str]
 
 
 def with_derived(runs: Sequence[RunResult]) -> list[RunResult]:
-    """Return the runs with every split added that can be computed exactly from the answers at hand."""
-    members = _members(runs)
-    return [replace(run, tasks=_sorted({**_from_parts(run), **_from_full(run, members), **run.tasks})) for run in runs]
+    """Return the runs with every split added that can be computed exactly from the answers at hand.
+
+    A run with --limit has a part of a split's questions only: nothing is computed for it, or from what it asked.
+    """
+    members = _members(run for run in runs if not run.is_limited)
+    return [run if run.is_limited else _completed(run, members) for run in runs]
+
+
+def _completed(run: RunResult, members: Mapping[tuple[str, Task], Golds]) -> RunResult:
+    return replace(run, tasks=_sorted({**_from_parts(run), **_from_full(run, members), **run.tasks}))
 
 
 def _from_parts(run: RunResult) -> dict[tuple[str, Task], TaskResult]:

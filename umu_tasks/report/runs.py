@@ -101,6 +101,11 @@ class RunResult:
     notices: tuple[str, ...] = field(default=())
 
     @property
+    def is_limited(self) -> bool:
+        """Only a part of the questions was asked (--limit)."""
+        return any(origin.limit for origin in self.origins)
+
+    @property
     def splits(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(split for split, _ in self.tasks))
 

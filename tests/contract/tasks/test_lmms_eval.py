@@ -57,6 +57,8 @@ def task_manager(monkeypatch, tmp_path):
     (own / "a.yaml").write_text("task: somebody_elses\n")
     build_index = getattr(tasks.TaskManager.initialize_tasks, "__wrapped__", tasks.TaskManager.initialize_tasks)
     monkeypatch.setattr(tasks.TaskManager, "initialize_tasks", build_index)
+    match_tasks = tasks.TaskManager.match_tasks
+    monkeypatch.setattr(tasks.TaskManager, "match_tasks", getattr(match_tasks, "__wrapped__", match_tasks))
     monkeypatch.setattr(tasks, "__file__", str(own / "__init__.py"))
     plugin.add_tasks()
     return tasks.TaskManager, own
@@ -88,6 +90,18 @@ def test_nobody_elses_task_is_replaced(task_manager, caplog):
     assert f"task umu_real_cls of umu-bench is hidden by another task of that name: {own / 'b.yaml'}" in caplog.text
     assert "task umu_full_gen of umu-bench is hidden" in caplog.text
     assert len(caplog.records) == 2
+
+
+def test_only_names_of_ours_are_checked(task_manager):
+    """Other people's misspellings, wildcards and files stay lmms-eval's business."""
+    from umu_tasks.tasks.abort import EvaluationAborted
+
+    manager = task_manager[0]()
+    assert manager.match_tasks(["somebody_els", "umu_real_c*", "umu_real", "umu.yaml"]) == [
+        *("umu_real", "umu_real_cloze", "umu_real_cls"),
+    ]
+    with pytest.raises(EvaluationAborted, match="no task 'umu_rael'"):
+        manager.match_tasks(["umu_real", "umu_rael"])
 
 
 def test_unsupported_lmms_eval_is_told_and_costs_nobody_their_models(monkeypatch, caplog):

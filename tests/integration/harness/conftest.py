@@ -201,13 +201,13 @@ class LmmsEval:
         print(json.dumps(job), file=self.server.stdin, flush=True)
         return Run(int(self.server.stdout.readline()), log.read_text(encoding="utf-8", errors="replace"), output)
 
-    def in_new_process(self, command: list[str], *argv: str, data: Path | str = FIXTURE / "data") -> Run:
+    def in_new_process(self, command: list[str], *argv: str, data: Path | str = FIXTURE / "data", **env: str) -> Run:
         """Run `COMMAND ARGV` from scratch, as a user does."""
         self.runs += 1
         output = self.folder / f"out {self.runs}"
         done = subprocess.run(
             [*command, *argv, "--output_path", str(output), "--log_samples"],
-            env=environment(Path(data)),
+            env=environment(Path(data), **env),
             cwd=self.folder,
             capture_output=True,
             text=True,

@@ -95,6 +95,14 @@ def test_missing_split(lmms_eval, umu_small):
     assert "Choose one of: forget05, retain95, real, full" in message(run)
 
 
+def test_misspelt_task(lmms_eval, tiny):
+    """There is no forget set of 7 %."""
+    found = message(lmms_eval("--model", "umu_hf", "--model_args", f"pretrained={tiny}", "--tasks", "umu_forget07"))
+    assert found.startswith(
+        "umu-bench: no task 'umu_forget07'. Groups: umu05, umu10, umu15, umu_forget05, umu_forget10"
+    )
+
+
 @pytest.fixture
 def corrupt_portrait(umu_small, tmp_path):
     """The fixture with bytes that are no image for person 002."""

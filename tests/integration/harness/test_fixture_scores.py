@@ -65,7 +65,7 @@ def test_samples_say_what_was_asked_and_how_it_was_scored(scored, umu_small):
         assert record["correct"] in (0, 1)
     for file in scored.output.rglob("*_samples_*.jsonl"):
         assert "PNG" not in file.read_text()
-        assert file.stat().st_size < 40_000
+        assert file.stat().st_size < 80_000  # options of 200 characters
     gen = scored.samples("umu_real_gen")[0]["rl_r"]
     assert 0 <= gen["rouge_l"] <= 1
 

@@ -153,6 +153,28 @@ def test_the_image_matters(backend, tasks, monkeypatch):
     assert ask(backend, task, requests) != before
 
 
+def test_packaged_base_model_answers_alike_in_any_batch(monkeypatch):
+    """A trained model: batches of mixed modality and length change no answer, and it does know the real people."""
+    from umu_tasks.backend.generation import GenerationSettings, generate
+    from umu_tasks.benchmarks.sources import open_source
+    from umu_tasks.mini import base_model_dir
+    from umu_tasks.scoring.answers import is_correct
+    from umu_tasks.tasks.umu.prompts import published_prompt
+
+    checkpoint = load(f"pretrained={base_model_dir()}")
+    people = open_source("mini").load("real")[:4]
+    asked = [
+        (person, question) for person in people for task in ("cls", "cloze") for question in person.questions(task)
+    ]
+    prompts = [published_prompt(question) for _, question in asked]
+    images = [[person.open_image()] if question.has_image else [] for person, question in asked]
+    settings = GenerationSettings(20)
+    alone = [generate(checkpoint, [one], [own], settings)[0].text for one, own in zip(prompts, images, strict=True)]
+    assert [answer.text for answer in generate(checkpoint, prompts, images, settings)] == alone
+    right = [is_correct(text, question, split="real") for text, (_, question) in zip(alone, asked, strict=True)]
+    assert sum(right) >= 0.85 * len(right)
+
+
 # ---- prompts ----------------------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-import multiprocessing
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -88,20 +89,17 @@ def test_too_few_people() -> None:
         build_mini(Path("unused"), people=3, real=1)
 
 
-def _build_in_cache(_: int) -> str:
-    return str(mini_data_dir())
-
-
 def test_cache_is_built_once_and_leaves_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Several processes of one run may ask at once; a half-written folder must never be seen."""
     monkeypatch.setenv("UMU_CACHE", str(tmp_path))
-    with multiprocessing.get_context("spawn").Pool(2) as pool:
-        folders = set(pool.map(_build_in_cache, range(2)))
-    assert [str(path) for path in tmp_path.iterdir()] == list(folders)
-    before = _files(tmp_path)
+    code = "from umu_tasks.mini.build import mini_data_dir; print(mini_data_dir())"
+    running = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    folders = {process.communicate(timeout=240)[0].strip() for process in running}
+    assert [process.returncode for process in running] == [0, 0]
+    assert {str(path) for path in (tmp_path / "mini").iterdir()} == folders
+    assert len(folders) == 1
     monkeypatch.setattr(build, "build_mini", None)  # a second build would fail
     assert str(mini_data_dir()) in folders
-    assert _files(tmp_path) == before
 
 
 def test_failed_build_leaves_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -113,7 +111,7 @@ def test_failed_build_leaves_no_cache(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr(build, "build_mini", broken)
     with pytest.raises(OSError, match="disk full"):
         mini_data_dir()
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "mini").iterdir()) == []
 
 
 def test_command_writes_and_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -48,7 +48,8 @@ def test_every_trait_shows(invented: list[Person]) -> None:
     plain = replace(invented[0].look, hat=0, beard=0, glasses=0, earrings=0, hair_style=4, clothes=2, accent=1)
     before = np.asarray(draw_portrait(plain, 96), dtype=int)
     sizes = {
-        "background": len(BACKGROUNDS), "backdrop": len(traits.BACKDROPS), "skin": len(SKINS), "face": len(traits.FACES),
+        "background": len(BACKGROUNDS), "backdrop": len(traits.BACKDROPS), "skin": len(SKINS),
+        "face": len(traits.FACES),
         "hair_style": len(traits.HAIR_STYLES), "hair_colour": len(HAIR), "clothes": len(traits.CLOTHES),
         "cloth_colour": len(CLOTHES), "accent": len(CLOTHES), "glasses": len(traits.GLASSES),
         "beard": len(traits.BEARDS), "hat": len(traits.HATS), "earrings": len(traits.EARRINGS),

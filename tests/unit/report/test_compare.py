@@ -48,6 +48,15 @@ def test_forget_and_retain_are_computed_from_full_when_another_run_names_their_p
     assert alone.splits == ("real", "full")
 
 
+def test_nothing_is_derived_from_limited_runs(make_folder: Any) -> None:
+    """With --limit a forget set's people are only partly known, and the full set's parts are only parts."""
+    base = read_run(make_folder("base", knows_all, splits=("full", "real")), "base")
+    sft = read_run(make_folder("sft", knows_all, limit=4), "sft")
+    first, second = compare([base, sft], "sft").runs
+    assert first.splits == ("real", "full")
+    assert second.splits == ("forget05", "retain95", "real")
+
+
 def test_a_run_score_is_never_replaced_by_a_derived_one(make_folder: Any) -> None:
     run = read_run(make_folder("sft", knows_all, splits=("forget05", "retain95", "full")), "sft")
     assert compare([run]).runs[0].tasks["full", "cls"].derived_from == ()
