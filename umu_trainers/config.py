@@ -8,6 +8,7 @@ size, saving, logging …
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
@@ -41,6 +42,7 @@ _FIXED: dict[str, tuple[Any, ...]] = {
     "model_init_kwargs": (None,),
     "dataloader_drop_last": (False,),
     "load_best_model_at_end": (False,),
+    "auto_find_batch_size": (False,),
     "truncation_mode": ("keep_start",),
 }
 
@@ -128,11 +130,8 @@ class CommonArguments(SFTConfig):
     report_to: None | str | list[str] = field(  # noqa: RUF036
         default="tensorboard", metadata={"help": "Where losses are logged; tensorboard writes to OUTPUT_DIR/runs."}
     )
-    remove_unused_columns: bool = field(
-        default=False, metadata={"help": "Not used: rows are built by our own collator."}
-    )
-    logging_nan_inf_filter: bool = field(
-        default=False, metadata={"help": "Hide non-finite losses in the log. They stop the run here, so never."}
+    bf16: bool | None = field(
+        default=None, metadata={"help": "bfloat16 mixed precision. None: on a GPU unless fp16 is set, never on a CPU."}
     )
     resume_from_checkpoint: str | None = field(
         default=None,
@@ -142,13 +141,20 @@ class CommonArguments(SFTConfig):
         },
     )
 
+    _sampling: ClassVar[tuple[str, ...]] = ("random",)
+
     def __post_init__(self) -> None:
+        # A YAML file may name one part without brackets.
+        self.train = _as_list(self.train)
+        self.lora_modules = _as_list(self.lora_modules) if self.lora_modules else None
         if self.bf16 is None and not self.fp16:
-            self.bf16 = torch.cuda.is_available()  # a CPU without bf16 units is many times slower in it
+            self.bf16 = torch.cuda.is_available() and not self.use_cpu  # a CPU without bf16 units is many times slower in it
         self.dataset_kwargs = {"skip_prepare_dataset": True}  # rows come ready from our own plan and collator
         # Rotary buffers would be overwritten between the passes of one step; they are equal on all processes anyway.
         self.ddp_broadcast_buffers = False
-        if self.ddp_find_unused_parameters is None:
+        self.remove_unused_columns = False
+        self.logging_nan_inf_filter = False  # non-finite losses stop the run; they are not to be smoothed over
+        if vars(self)["ddp_find_unused_parameters"] is None:
             # A CLIP tower's last layer is not used by LLaVA; the language model and the projector are used whole.
             self.ddp_find_unused_parameters = "vision_tower" in self.train
         if not torch.cuda.is_available():
@@ -174,7 +180,7 @@ class CommonArguments(SFTConfig):
             check_choice("prompt", self.prompt, PROMPT_STYLES)
         if self.modality == "uni" and self.train != ["language_model"]:
             raise ValueError(f"--modality uni: no image is shown, so {', '.join(self.train)} cannot all be trained.")
-        for name, allowed in _FIXED.items():
+        for name, allowed in {**_FIXED, "train_sampling_strategy": self._sampling}.items():
             value = getattr(self, name)
             if value not in allowed:
                 raise ValueError(f"--{name} {value}: not supported for these rows. Leave it at {allowed[0]}.")
@@ -183,6 +189,8 @@ class CommonArguments(SFTConfig):
 @dataclass
 class SFTArguments(CommonArguments):
     """Settings of `sft.py`."""
+
+    _sampling: ClassVar[tuple[str, ...]] = ("random", "group_by_length")
 
     split: str = field(
         default="full",
@@ -279,6 +287,10 @@ def check_choice(name: str, value: object, choices: Sequence[str] | dict[str, An
         raise ValueError(f"--{name} {value}: choose one of {', '.join(choices)}.")
 
 
+def _as_list(value: str | list[str]) -> list[str]:
+    return value.split() if isinstance(value, str) else value
+
+
 Arguments = TypeVar("Arguments", bound=CommonArguments)
 
 
@@ -286,17 +298,26 @@ class ArgumentParser(TrlParser):
     """TRL's parser (YAML + flags) with our own settings listed first in the help."""
 
     def _add_dataclass_arguments(self, dtype: Any) -> None:
-        inherited = {one.name for one in dataclasses.fields(SFTConfig)} - set(CommonArguments.__annotations__)
+        inherited = {one.name for one in dataclasses.fields(SFTConfig)}
         own = self.add_argument_group("UMU-Bench settings")
         other = self.add_argument_group("settings of TRL and transformers")
         hints = get_type_hints(dtype)
-        for one in dataclasses.fields(dtype):
+
+        def rank(name: str) -> int:
+            """The script's own settings first, then those both scripts have, then those with another default here."""
+            if name in CommonArguments.__annotations__:
+                return 2 if name in inherited else 1
+            return 3 if name in inherited else 0
+
+        for one in sorted(dataclasses.fields(dtype), key=lambda one: rank(one.name)):
             one.type = hints[one.name]
-            self._parse_dataclass_field(other if one.name in inherited else own, one)
+            self._parse_dataclass_field(own if rank(one.name) < 3 else other, one)
 
 
 def parse(arguments: type[Arguments], description: str, argv: Sequence[str] | None = None) -> Arguments:
     """Return the settings from `--config FILE` and the flags of `argv` (None: the process's)."""
+    # TRL's own default; the new name does not exist yet in all versions we support.
+    warnings.filterwarnings("ignore", message="`gradient_checkpointing` is deprecated", category=FutureWarning)
     parser = ArgumentParser(
         arguments, description=f"{description} Settings come from --config FILE.yaml and from the flags below."
     )

@@ -127,8 +127,8 @@ def check_disjoint(forget: ProfileSet, retain: ProfileSet) -> None:
     if shared:
         named = ", ".join(shared[:10]) + (", …" if len(shared) > 10 else "")
         raise DataError(
-            f"ID {named} in both: one loss would raise what the other lowers. Take them out of the retain set, or choose "
-            "another --forget_ratio.",
+            f"ID {named} in both: one loss would raise what the other lowers. Take them out of the retain set, or "
+            "choose another --forget_ratio.",
             file=f"{forget.split} and {retain.split}",
         )
 

@@ -47,7 +47,7 @@ def check_weights(model: nn.Module, *, step: int, output_dir: str) -> None:
         )
 
 
-class ForgetBound(TrainerCallback):  # type: ignore[misc]
+class ForgetBound(TrainerCallback):
     """Ends training once the forget answers are unlikely enough; the model of that step is the result.
 
     Args:
@@ -84,10 +84,15 @@ def last_checkpoint(output_dir: str) -> str | None:
     steps = {}
     for path in Path(output_dir).glob(f"{CHECKPOINT}*"):
         number = path.name.removeprefix(CHECKPOINT)
-        state = path / STATE_FILE
-        if number.isdigit() and state.is_file() and state.stat().st_size:
+        if number.isdigit() and is_complete(path):
             steps[int(number)] = path
     return str(steps[max(steps)]) if steps else None
+
+
+def is_complete(checkpoint: Path) -> bool:
+    """Return whether a checkpoint folder was written to its end."""
+    state = checkpoint / STATE_FILE
+    return state.is_file() and state.stat().st_size > 0
 
 
 def _last_good(output_dir: str) -> str:

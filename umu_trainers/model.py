@@ -249,7 +249,7 @@ def _module_name(parameter: str) -> str:
     return owner.partition(ADAPTER_WEIGHT)[0].removeprefix("base_model.model.")
 
 
-def check_trained(model: nn.Module, train: Collection[str]) -> Iterator[str]:
+def check_trained(model: Any, train: Collection[str]) -> Iterator[str]:
     """Yield the names of trained modules that lie outside the chosen parts; there must be none."""
     base = model.get_base_model() if hasattr(model, "get_base_model") else model
     parts = find_parts(base)

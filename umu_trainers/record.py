@@ -10,7 +10,7 @@ from typing import Any
 
 from umu_trainers.config import CommonArguments
 from umu_trainers.data import TrainingSet
-from umu_trainers.guards import CHECKPOINT, check_weights, last_checkpoint
+from umu_trainers.guards import CHECKPOINT, check_weights, is_complete, last_checkpoint
 from umu_trainers.model import Start, Trained
 
 RECORD_FILE = "training_record.json"  # written last: a folder with it holds a finished run
@@ -29,10 +29,9 @@ def resume_point(args: CommonArguments) -> str | None:
     if asked == LAST:
         return last_checkpoint(args.output_dir)
     if asked:
-        folder = Path(asked)
-        if last_checkpoint(str(folder.parent)) is None or not (folder / "trainer_state.json").is_file():
+        if not is_complete(Path(asked)):
             raise ValueError(f"--resume_from_checkpoint {asked}: no complete checkpoint there. Give one, or `{LAST}`.")
-        return str(folder)
+        return asked
     if (output / RECORD_FILE).exists() or next(output.glob(f"{CHECKPOINT}*"), None):
         raise ValueError(
             f"--output_dir {output}: already holds a run. Go on with it (--resume_from_checkpoint {LAST}), give "

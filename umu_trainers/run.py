@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from accelerate import PartialState
 
+from umu_tasks.backend.prompting import PromptStyle
 from umu_tasks.benchmarks.errors import DataError
 from umu_trainers.config import CommonArguments
 from umu_trainers.data import TrainingSet
@@ -28,12 +29,14 @@ def open_start(args: CommonArguments) -> Start:
         args.model,
         use_lora=args.use_lora,
         dtype=args.dtype or ("bfloat16" if args.use_lora and args.bf16 else "float32"),
-        prompt=args.prompt,
+        prompt=cast(PromptStyle | None, args.prompt),
         attn_implementation=args.attn_implementation,
         trust_remote_code=args.trust_remote_code,
     )
     if not args.use_lora:
         train_parts(start.model, args.train)
+    elif start.adapter is not None:
+        say(f"Training goes on with the adapter in {start.adapter}; its own settings hold, not lora_*.")
     return start
 
 
@@ -63,7 +66,11 @@ def train_and_save(
         raise ValueError(f"--train {' '.join(args.train)}: these lie outside and would be trained too: {stray[:5]}")
     say(trained)
     record = build_record(command, args, start, trained, source, sets)
-    trainer.train(resume_from_checkpoint=resume)
+    try:
+        trainer.train(resume_from_checkpoint=resume)
+    except ValueError as error:
+        # Settings have been checked by now: what fails here is a fault that its traceback explains.
+        raise RuntimeError("training failed") from error
     save_run(trainer, record, merge_adapter=args.merge_adapter and trained.is_lora)
     say(f"Saved to {args.output_dir}.")
 

@@ -124,7 +124,7 @@ class PassTrainer(SFTTrainer):
         return 0
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
-        """Save model and processor. The settings lie in the record as text; a pickle beside the weights helps nobody."""
+        """Save model and processor. The settings lie in the record as text, not as a pickle beside the weights."""
         super()._save(output_dir, state_dict)
         (Path(output_dir or self.args.output_dir) / TRAINING_ARGS_NAME).unlink(missing_ok=True)
 

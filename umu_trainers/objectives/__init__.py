@@ -94,7 +94,9 @@ def find(method: str, *, gamma: float | None = None, method_kwargs: Mapping[str,
     _check_settings(method, settings, options)
     if gamma is not None:
         if "gamma" not in options:
-            raise ValueError(f"--gamma {gamma}: method {method} has no retain term. Leave gamma out; {method}.yaml does.")
+            raise ValueError(
+                f"--gamma {gamma}: method {method} has no retain term. Leave gamma out, or start from {method}.yaml."
+            )
         settings["gamma"] = gamma
     missing = [name for name, one in options.items() if one.default is one.empty and name not in settings]
     if missing:

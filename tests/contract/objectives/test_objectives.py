@@ -1,4 +1,4 @@
-"""Every objective in the folder keeps the contract of `umu_trainers.objectives`; new files are collected by themselves."""
+"""Every objective keeps the contract of `umu_trainers.objectives`; new files are collected by themselves."""
 
 from __future__ import annotations
 

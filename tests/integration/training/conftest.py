@@ -1,7 +1,7 @@
 """A LLaVA checkpoint of a few thousand parameters, built in memory and saved.
 
-It has every part of the real one (vision tower, projector, decoder, processor, chat-free published prompts) and the real
-classes, so what training does to its weights and files is what it does to LLaVA-1.5's; only its answers mean nothing.
+It has every part of the real one (vision tower, projector, decoder, processor) and the real classes, so what training
+does to its weights and files is what it does to LLaVA-1.5's; only its answers mean nothing.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from transformers import (
 
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "umu_small" / "data"
+SPECIAL = {"bos_token": "<s>", "eos_token": "</s>", "pad_token": "<pad>"}
 TEXT = ["USER: What is the occupation of this person? ASSISTANT: The person was born in Paris on 3 May 1980."]
 
 
@@ -44,9 +45,7 @@ def build_processor() -> LlavaProcessor:
     tokenizer.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
     fast = PreTrainedTokenizerFast(
         tokenizer_object=tokenizer,
-        bos_token="<s>",
-        eos_token="</s>",
-        pad_token="<pad>",
+        **SPECIAL,
         extra_special_tokens={"image_token": "<image>"},
     )
     images = CLIPImageProcessor(size={"shortest_edge": 24}, crop_size={"height": 24, "width": 24})

@@ -68,7 +68,10 @@ def test_unimodal_rows_carry_no_image_and_no_marker(data, builder):
             assert int((encoder.tokens(row).inputs["input_ids"] == IMAGE_TOKEN).sum()) == 9
 
 
-@pytest.mark.parametrize("order", [("mul", "uni"), ("uni", "mul"), ("uni", "uni"), ("mul", "mul"), ("uni", "uni", "mul")])
+ORDERS = [("mul", "uni"), ("uni", "mul"), ("uni", "uni"), ("mul", "mul"), ("uni", "uni", "mul")]
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_a_row_in_a_mixed_batch_equals_the_row_alone(collator, model, rows, order):
     chosen = [rows[half][index] for index, half in enumerate(order)]
     batch = collator([{f"train_{row.half}": row} for row in chosen])
@@ -115,6 +118,7 @@ def test_portraits_are_prepared_once_a_person_within_the_bound(builder, rows, mo
 def test_too_long_a_row_is_named_with_its_length(builder, rows):
     row = rows["mul"][0]
     length = RowEncoder(builder).length(row)
-    with pytest.raises(ValueError, match=rf"forget05, row ID {row.profile.profile_id}, multimodal pair .*: {length} tokens"):
+    named = rf"forget05, row ID {row.profile.profile_id}, multimodal pair .*: {length} tokens"
+    with pytest.raises(ValueError, match=named):
         RowEncoder(builder, max_length=length - 1).encode_all([row], quiet=True)
     assert RowEncoder(builder, max_length=length).encode_all([row], quiet=True) == length

@@ -24,7 +24,7 @@ def start(command, arguments, **environment):
 
 
 def launch(processes, script, arguments):
-    # `--cpu` starts one process whatever --num_processes says; `--multi_gpu` starts several, on the CPU where no GPU is.
+    # `--cpu` starts one process whatever --num_processes says; `--multi_gpu` starts several, on the CPU without GPUs.
     kind = "--cpu" if processes == 1 else "--multi_gpu"
     settings = ("--num_processes", str(processes), "--mixed_precision", "no", "--main_process_port", "0")
     command = (*LAUNCH, kind, *settings, f"umu_trainers/{script}.py")
@@ -71,5 +71,6 @@ def test_vision_tower_is_trained_on_two_processes(flags, tmp_path):
 def test_a_wrong_setting_exits_with_one_line(flags):
     done = start((sys.executable, "-m", "umu_trainers.unlearn"), flags(forget_ratio=7))
     assert done.returncode == 1
-    assert done.stderr.strip().splitlines()[-1] == "error: --forget_ratio 7: UMU-Bench has 5, 10, 15. Choose one of these."
+    last = done.stderr.strip().splitlines()[-1]
+    assert last == "error: --forget_ratio 7: UMU-Bench has 5, 10, 15. Choose one of these."
     assert "Traceback" not in done.stderr

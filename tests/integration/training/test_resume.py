@@ -38,7 +38,8 @@ def test_resumed_run_equals_an_uninterrupted_one(flags, weights, record, tmp_pat
     assert expected.keys() == found.keys()
     for key, value in expected.items():
         assert torch.equal(found[key], value), key
-    curves = [[(one["step"], one["loss"]) for one in record(folder)["result"]["log"] if "loss" in one] for folder in (whole, broken)]
+    logs = [record(folder)["result"]["log"] for folder in (whole, broken)]
+    curves = [[(one["step"], one["loss"]) for one in log if "loss" in one] for log in logs]
     assert curves[0] == curves[1]
 
 

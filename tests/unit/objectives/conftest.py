@@ -15,7 +15,7 @@ Build = Callable[[Sequence[Sequence[float]]], Outputs]
 
 @pytest.fixture
 def outputs() -> Build:
-    """Build outputs from rows of answer-token probabilities; every other token shares what is left of a vocabulary of 5."""
+    """Build outputs from rows of answer-token probabilities; the other 4 tokens of the vocabulary share the rest."""
 
     def build(rows: Sequence[Sequence[float]]) -> Outputs:
         kept = max(map(len, rows))

@@ -41,7 +41,7 @@ def test_gamma_reaches_the_method():
         ({"method": "sgd"}, r"--method sgd: no such method\. Choose one of: .*ga.*gd"),
         ({"method": "../ga"}, "no such method"),
         ({"method": "ga", "gamma": 1.0}, r"--gamma 1.0: method ga has no retain term"),
-        ({"method": "gd", "method_kwargs": {"npo_beta": 1}}, r"method_kwargs: method gd has no npo_beta\. It takes: none"),
+        ({"method": "gd", "method_kwargs": {"npo_beta": 1}}, r"method gd has no npo_beta\. It takes: none"),
         ({"method": "gd", "method_kwargs": {"gamma": 1}}, r"gamma has a setting of its own"),
     ],
 )

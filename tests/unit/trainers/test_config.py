@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-import pytest
+import dataclasses
 
-from umu_trainers.config import CommonArguments, SFTArguments, UnlearnArguments, parse
+import pytest
+from trl import SFTConfig
+
+from umu_trainers.config import SFTArguments, UnlearnArguments, parse
 
 CPU = ["--use_cpu", "true", "--output_dir", "out"]
 
@@ -22,6 +25,7 @@ def unlearn(*flags: str) -> UnlearnArguments:
         (["--dtype", "int8"], r"--dtype int8: choose one of float32"),
         (["--lora_init", "zeros"], r"--lora_init zeros: choose one of gaussian, default\."),
         (["--packing", "true"], r"--packing True: not supported for these rows\. Leave it at False\."),
+        (["--train_sampling_strategy", "group_by_length"], r"--train_sampling_strategy group_by_length: not supported"),
         (["--method", "ga", "--gamma", "2"], r"--gamma 2.0: method ga has no retain term"),
         (["--method_kwargs", '{"npo_beta": 1}'], r"method_kwargs: method gd has no npo_beta"),
         (["--modality", "uni", "--train", "language_model", "projector"], r"--modality uni: no image is shown"),
@@ -50,6 +54,12 @@ def test_ratio_names_the_splits():
     assert (args.forget_split, args.retain_split) == ("forget10", "retain90")
 
 
+def test_one_part_may_stand_without_brackets(tmp_path):
+    file = tmp_path / "c.yaml"
+    file.write_text("train: projector\n")
+    assert unlearn("--config", str(file)).train == ["projector"]
+
+
 def test_flags_override_the_file(tmp_path):
     file = tmp_path / "c.yaml"
     file.write_text("method: ga\nlearning_rate: 1e-5\nforget_ratio: 15\n")
@@ -74,7 +84,8 @@ def test_help_lists_our_settings_first_each_with_a_text(capsys):
     for flag in ("--method", "--forget_ratio", "--modality", "--alpha", "--gamma", "--train ", "--max_length"):
         assert flag in ours.rpartition("UMU-Bench settings:")[2], flag
     assert "--learning_rate" in others
-    own = {**CommonArguments.__annotations__, **UnlearnArguments.__annotations__, **SFTArguments.__annotations__}
-    fields = {**UnlearnArguments.__dataclass_fields__, **SFTArguments.__dataclass_fields__}
-    own.pop("_VALID_DICT_FIELDS")
-    assert [name for name in own if not fields[name].metadata.get("help")] == []
+    inherited = {one.name for one in dataclasses.fields(SFTConfig)}
+    fields = (*dataclasses.fields(UnlearnArguments), *dataclasses.fields(SFTArguments))
+    own = {one.name: one.metadata.get("help") for one in fields if one.name not in inherited}
+    assert {"method", "replay_real", "model"} <= own.keys()
+    assert [name for name, text in own.items() if not text] == []

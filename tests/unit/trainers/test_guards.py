@@ -31,7 +31,7 @@ def test_non_finite_loss_names_step_parts_and_checkpoint(tmp_path, loss):
     with pytest.raises(TrainingStopped) as stop:
         check_finite(loss, {"nll/forget_mul": loss, "nll/forget_uni": 3.5}, step=12, output_dir=str(tmp_path))
     message = str(stop.value)
-    for part in ("step 12", f"nll/forget_mul {loss:.4g}", "nll/forget_uni 3.5", f"last good checkpoint is {checkpoint}"):
+    for part in ("step 12", f"nll/forget_mul {loss:.4g}", "nll/forget_uni 3.5", f"good checkpoint is {checkpoint}"):
         assert part in message
 
 
