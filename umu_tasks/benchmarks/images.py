@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import io
 import struct
+import threading
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image, ImageOps
+from PIL import Image, ImageFile, ImageOps
 
 from umu_tasks.benchmarks.errors import DataError
 
@@ -26,6 +28,7 @@ _DECODE_ERRORS = (
     Image.DecompressionBombError,
 )
 _EXIF_ORIENTATION = 0x0112
+_STRICT = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +57,7 @@ class StoredImage:
             return to_rgb(cell)
         data = self._bytes(cell)
         try:
-            with Image.open(io.BytesIO(data)) as image:
+            with refuse_truncated(), Image.open(io.BytesIO(data)) as image:
                 return to_rgb(image)
         except _DECODE_ERRORS as error:
             raise self._error(
@@ -85,6 +88,22 @@ class StoredImage:
 
     def _error(self, problem: str) -> DataError:
         return DataError(problem, file=self.file, row_id=self.row_id, column=self.column, kind="image does not open")
+
+
+@contextmanager
+def refuse_truncated() -> Iterator[None]:
+    """Have Pillow raise on a file that is cut off, whatever the process has set.
+
+    lmms-eval switches Pillow to filling the missing part with grey, so that half a portrait would be asked about as if
+    it were whole. The switch is one for all threads: one decodes at a time.
+    """
+    with _STRICT:
+        before = ImageFile.LOAD_TRUNCATED_IMAGES
+        ImageFile.LOAD_TRUNCATED_IMAGES = False
+        try:
+            yield
+        finally:
+            ImageFile.LOAD_TRUNCATED_IMAGES = before
 
 
 def is_empty_cell(cell: object) -> bool:

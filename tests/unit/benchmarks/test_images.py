@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageFile
 
 from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.images import StoredImage, is_empty_cell
@@ -110,3 +110,12 @@ def test_each_call_returns_a_new_image():
         image = stored(cell)
         image().putpixel((0, 0), (1, 2, 3))
         assert image().getpixel((0, 0)) == original.getpixel((0, 0))
+
+
+def test_a_cut_off_image_is_refused_inside_lmms_eval(monkeypatch):
+    """lmms-eval has Pillow fill cut-off images with grey: a half portrait would be scored as if it were whole."""
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", True)
+    whole = encode(noise(size=(64, 64)))
+    with pytest.raises(DataError, match="row ID 017, column image: the image does not open"):
+        stored(whole[: len(whole) // 2])()
+    assert ImageFile.LOAD_TRUNCATED_IMAGES is True, "other people's tasks keep what lmms-eval has set"
