@@ -1,3 +1,3 @@
-"""UMU-Bench and MLLMU-Bench as lmms-eval tasks: data, scoring, backend, report."""
+"""UMU-Bench as lmms-eval tasks: data, scoring, backend, report."""
 
 __version__ = "0.1.0"

@@ -115,7 +115,9 @@ class Runner:
     def _made_from(self, step: Step) -> dict[str, str]:
         """Return what the step's result depends on: description -> fingerprint."""
         parts = {"the command": _digest("\0".join(step.command)), "umu-bench's version": __version__}
-        parts["the environment"] = _digest(json.dumps(dict(self.environment), sort_keys=True))
+        # Thread settings decide how fast a command runs, not what it makes.
+        variables = {name: one for name, one in self.environment.items() if not name.startswith("OMP_")}
+        parts["the environment"] = _digest(json.dumps(variables, sort_keys=True))
         parts |= {f"input {path}": fingerprint(path) for path in step.inputs}
         parts |= {f"umu-bench's code ({path.name})": fingerprint(path, (".py", ".yaml")) for path in step.code}
         parts |= {f"the result of step {name}": self._stamp(name).get("id", "") for name in step.after}

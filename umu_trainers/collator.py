@@ -30,14 +30,16 @@ class Collator:
     Args:
         encoder: encodes the rows.
         fillers: `{role}_{half}` -> any row of that kind; its keys say which passes there are.
+        keep_empty: give a pass without rows its stand-in; False leaves the pass out, which one process alone may do.
 
     Returns when called:
         pass name -> batch of that pass (see `rows_batch`), and `counts`: half -> () number of `rows` and of answer
         `tokens` of the first role, stand-ins left out.
     """
 
-    def __init__(self, encoder: RowEncoder, fillers: Mapping[str, Row]) -> None:
+    def __init__(self, encoder: RowEncoder, fillers: Mapping[str, Row], *, keep_empty: bool = True) -> None:
         self.encoder = encoder
+        self.keep_empty = keep_empty
         self.fillers = dict(fillers)
         self.role = next(iter(self.fillers)).rpartition("_")[0]
 
@@ -45,7 +47,8 @@ class Collator:
         batch: Batch = {"counts": {}}
         for name, filler in self.fillers.items():
             rows = [item[name] for item in items if name in item]
-            batch[name] = self.rows_batch(rows or [filler])
+            if rows or self.keep_empty:
+                batch[name] = self.rows_batch(rows or [filler])
             role, _, half = name.rpartition("_")
             if role == self.role:
                 answer_tokens = int((batch[name]["labels"] != IGNORED).sum()) if rows else 0

@@ -148,7 +148,9 @@ class CommonArguments(SFTConfig):
         self.train = _as_list(self.train)
         self.lora_modules = _as_list(self.lora_modules) if self.lora_modules else None
         if self.bf16 is None and not self.fp16:
-            self.bf16 = torch.cuda.is_available() and not self.use_cpu  # a CPU without bf16 units is many times slower in it
+            self.bf16 = (
+                torch.cuda.is_available() and not self.use_cpu
+            )  # a CPU without bf16 units is many times slower in it
         self.dataset_kwargs = {"skip_prepare_dataset": True}  # rows come ready from our own plan and collator
         # Rotary buffers would be overwritten between the passes of one step; they are equal on all processes anyway.
         self.ddp_broadcast_buffers = False

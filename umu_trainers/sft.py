@@ -43,7 +43,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         start.builder.processor,
         args,
         plan,
-        Collator(encoder, fillers({"train": learn.rows})),
+        Collator(encoder, fillers({"train": learn.rows}), keep_empty=args.world_size > 1),
         lora=run.adapter_config(start, args),
     )
     run.train_and_save("sft", trainer, start, source, {"train": learn, "replay": replay}, resume)

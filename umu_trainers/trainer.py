@@ -25,6 +25,8 @@ from umu_trainers.plan import EpochPlan
 from umu_trainers.reference import Reference
 
 Totals = dict[str, Tensor]
+Parts = dict[str, Tensor]
+"""Name -> (2,): a value times its weight, and that weight; their sums, one over the other, are logged."""
 
 
 class PassTrainer(SFTTrainer):
@@ -47,8 +49,7 @@ class PassTrainer(SFTTrainer):
     def __init__(
         self, model: Any, processor: Any, args: CommonArguments, plan: EpochPlan, collator: Collator, lora: Any = None
     ) -> None:
-        self.logged: dict[str, Tensor] = defaultdict(lambda: torch.zeros((), device=self.args.device))
-        self.steps_logged = 0
+        self.logged: Parts = defaultdict(lambda: torch.zeros(2, device=self.args.device))
         super().__init__(
             model=model,
             args=args,
@@ -82,8 +83,12 @@ class PassTrainer(SFTTrainer):
     # ---- loss ------------------------------------------------------------------------------------------------------
 
     @abstractmethod
-    def step_loss(self, model: Any, batch: Batch, totals: Totals) -> tuple[Tensor, dict[str, Tensor]]:
-        """Return this micro-batch's part of the step's loss (), and the parts to log, scaled alike."""
+    def step_loss(self, model: Any, batch: Batch, totals: Totals) -> tuple[Tensor, Parts]:
+        """Return this micro-batch's part of the step's loss (), and what to log of it."""
+
+    def halves_of(self, batch: Batch) -> list[Half]:
+        """Return the halves that this micro-batch has passes for, unimodal first."""
+        return [half for half in self.args.halves if f"{self.data_collator.role}_{half}" in batch]
 
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
@@ -95,7 +100,7 @@ class PassTrainer(SFTTrainer):
         """
         loss, parts = self.step_loss(model, inputs, num_items_in_batch)
         if not torch.isfinite(loss):
-            values = {name: float(value) for name, value in parts.items()}
+            values = {name: float(value / weight) for name, (value, weight) in parts.items() if weight}
             check_finite(float(loss), values, step=self.state.global_step + 1, output_dir=self.args.output_dir)
         for name, value in parts.items():
             self.logged[name] += value.detach()
@@ -109,14 +114,14 @@ class PassTrainer(SFTTrainer):
     # ---- logging and saving ----------------------------------------------------------------------------------------
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
-        """Add the parts of the loss, averaged over the steps since the last log, to the trainer's own figures."""
-        steps = self.state.global_step - self.steps_logged
-        if steps and self.logged:
-            values = torch.stack(list(self.logged.values()))
-            means = self.accelerator.gather(values.unsqueeze(0)).mean(dim=0) / steps
-            logs.update(zip(self.logged, means.tolist(), strict=True))
+        """Add the parts of the loss, averaged over those steps since the last log that had them."""
+        if self.logged:
+            own = torch.stack(list(self.logged.values())).unsqueeze(0)  # (1, parts, 2)
+            sums = self.accelerator.gather(own).sum(dim=0).tolist()
+            logs.update(
+                {name: value / weight for name, (value, weight) in zip(self.logged, sums, strict=True) if weight}
+            )
             self.logged.clear()
-            self.steps_logged = self.state.global_step
         super().log(logs, start_time)
 
     def floating_point_ops(self, inputs: Any) -> int:
@@ -151,16 +156,16 @@ class SupervisedTrainer(PassTrainer):
 
     _name = "SFT"
 
-    def step_loss(self, model: Any, batch: Batch, totals: Totals) -> tuple[Tensor, dict[str, Tensor]]:
+    def step_loss(self, model: Any, batch: Batch, totals: Totals) -> tuple[Tensor, Parts]:
         loss = torch.zeros((), device=self.args.device)
         parts = {}
         everything = torch.stack([totals[f"tokens_{half}"] for half in self.args.halves]).sum()
-        for half in self.args.halves:
+        for half in self.halves_of(batch):
             outputs = run_pass(model, batch[f"train_{half}"])
             tokens = batch["counts"][half]["tokens"]
             nll = -outputs.logps.sum() / outputs.answer_tokens.sum()  # ()
             loss = loss + self.share(tokens, everything) * nll
-            parts[f"nll/train_{half}"] = self.share(tokens, totals[f"tokens_{half}"]) * nll
+            parts[f"nll/train_{half}"] = weighted(nll, self.share(tokens, totals[f"tokens_{half}"]))
         return loss, parts
 
 
@@ -193,11 +198,11 @@ class UnlearnTrainer(PassTrainer):
         if self.bound is not None:
             self.add_callback(self.bound)
 
-    def step_loss(self, model: Any, batch: Batch, totals: Totals) -> tuple[Tensor, dict[str, Tensor]]:
+    def step_loss(self, model: Any, batch: Batch, totals: Totals) -> tuple[Tensor, Parts]:
         loss = torch.zeros((), device=self.args.device)
         parts = {}
         all_rows = torch.stack([totals[f"rows_{half}"] for half in self.args.halves]).sum()
-        for half in self.args.halves:
+        for half in self.halves_of(batch):
             passes = self._passes(model, batch, half)
             value = self.objective(*(passes[name] for name in self.objective.passes))  # ()
             rows = batch["counts"][half]["rows"]
@@ -205,14 +210,14 @@ class UnlearnTrainer(PassTrainer):
             if self.bound is not None and "forget" in passes:
                 self.bound.add(self.share(rows, all_rows) * passes["forget"].nll)
             loss = loss + self.weights[half] * share * value
-            parts[f"loss/{half}"] = share * value
+            parts[f"loss/{half}"] = weighted(value, share)
             for name, outputs in passes.items():
                 if not name.endswith("_reference"):
-                    parts[f"nll/{name}_{half}"] = share * outputs.nll
+                    parts[f"nll/{name}_{half}"] = weighted(outputs.nll, share)
         return loss, parts
 
     def _passes(self, model: Any, batch: Batch, half: Half) -> dict[str, Outputs]:
-        """Run what the objective names, reference passes first: no graph is open when weights are swapped for them."""
+        """Run what the objective names, reference passes first, so that the last pass is one with gradient."""
         passes = {}
         for name in sorted(self.objective.passes, key=lambda name: not name.endswith("_reference")):
             role = name.removesuffix("_reference")
@@ -221,3 +226,8 @@ class UnlearnTrainer(PassTrainer):
             with context as runner:
                 passes[name] = run_pass(runner, batch[f"{role}_{half}"])
         return passes
+
+
+def weighted(value: Tensor, weight: Tensor) -> Tensor:
+    """Return (2,): the value times its weight, and the weight."""
+    return torch.stack([value.detach() * weight, weight.to(value.dtype)])

@@ -38,7 +38,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         start.builder.processor,
         args,
         plan,
-        Collator(encoder, fillers(rows)),
+        Collator(encoder, fillers(rows), keep_empty=args.world_size > 1),
         lora=run.adapter_config(start, args),
         objective=objective,
         weights=args.weights,

@@ -89,6 +89,9 @@ def test_a_pass_without_rows_counts_for_nothing(collator, rows):
     batch = collator([{"train_uni": rows["uni"][0]}])
     assert "pixel_values" in batch["train_mul"]["inputs"], "the stand-in keeps all processes in step"
     assert {name: int(one) for name, one in batch["counts"]["mul"].items()} == {"rows": 0, "tokens": 0}
+    alone = Collator(collator.encoder, collator.fillers, keep_empty=False)([{"train_uni": rows["uni"][0]}])
+    assert "train_mul" not in alone, "one process alone wastes no pass on it"
+    assert alone["counts"].keys() == {"uni", "mul"}
 
 
 def test_answer_columns_give_the_logits_of_the_whole_forward(collator, model, rows):

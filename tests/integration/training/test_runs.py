@@ -161,6 +161,15 @@ def test_accumulation_changes_nothing(flags, record, weights, tmp_path, script):
     torch.testing.assert_close(weights(tmp_path / "1"), weights(tmp_path / "4"), rtol=1e-3, atol=1e-5)
 
 
+def test_a_half_that_is_not_in_every_step_is_averaged_over_those_it_is_in(flags, record, tmp_path):
+    """One row a step: each step has one half only, and neither figure may be diluted by the other's steps."""
+    sft.main(flags(per_device_train_batch_size=1, learning_rate=1e-12, logging_steps=30))
+    (log,) = [one for one in record(tmp_path / "run")["result"]["log"] if "loss" in one]
+    halves = [log["nll/train_uni"], log["nll/train_mul"]]
+    assert log["loss"] == pytest.approx(sum(halves) / 2, rel=1e-4)
+    assert min(halves) > 5, "near ln 400, the untrained model's"
+
+
 # ---- what is written -----------------------------------------------------------------------------------------------
 
 
