@@ -38,6 +38,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except DataError as error:
         print(f"umu: {error}", file=sys.stderr)
         return 2
+    except OSError as error:  # a cache folder that can't be written, a full disk
+        print(f"umu: {error}", file=sys.stderr)
+        return 2
     except KeyboardInterrupt:
         print("umu: interrupted; finished steps are kept, run the same command to go on", file=sys.stderr)
         return 130

@@ -77,6 +77,7 @@ class Runner:
     root: Path
     environment: Mapping[str, str | None] = field(default_factory=dict)
     screen: TextIO = field(default_factory=lambda: sys.stdout)
+    _lock: int = field(default=-1, init=False)
 
     def run(self, steps: Sequence[Step]) -> None:
         """Run all steps that need it.
@@ -86,7 +87,7 @@ class Runner:
             KeyboardInterrupt: interrupted; the running command was stopped, finished steps keep their results.
         """
         self.root.mkdir(parents=True, exist_ok=True)
-        with _only_one(self.root / ".lock"):
+        with _only_one(self.root / ".lock") as self._lock:
             for number, step in enumerate(steps, start=1):
                 self._step(step, f"[{number}/{len(steps)}]", number)
 
@@ -119,7 +120,7 @@ class Runner:
         variables = {name: one for name, one in self.environment.items() if not name.startswith("OMP_")}
         parts["the environment"] = _digest(json.dumps(variables, sort_keys=True))
         parts |= {f"input {path}": fingerprint(path) for path in step.inputs}
-        parts |= {f"umu-bench's code ({path.name})": fingerprint(path, (".py", ".yaml")) for path in step.code}
+        parts |= {f"umu-bench's code ({path.name})": fingerprint(path, ignored=(".md",)) for path in step.code}
         parts |= {f"the result of step {name}": self._stamp(name).get("id", "") for name in step.after}
         return parts
 
@@ -194,6 +195,8 @@ class Runner:
                 stderr=subprocess.STDOUT,
                 env=environment,
                 start_new_session=True,
+                # The command holds the lock too: should we be killed, nobody else starts while it still writes.
+                pass_fds=(self._lock,),
             )
         except OSError as error:
             raise StepFailed(f"step {step.name}: {step.command[0]} can't be started ({error}).") from error
@@ -269,16 +272,16 @@ def _end_of(log: Path, size: int) -> list[str]:
 # ---- files ------------------------------------------------------------------------------------------------------
 
 
-def fingerprint(path: Path, endings: tuple[str, ...] = ()) -> str:
-    """Return a hash of a file's content, or of all files in a folder (only those with these endings, if any are given).
+def fingerprint(path: Path, ignored: tuple[str, ...] = ()) -> str:
+    """Return a hash of a file's content, or of all files in a folder, those with the ignored endings left out.
 
     A missing path has a fingerprint too, so that its arrival is a change.
     """
     if path.is_file():
         return _digest(path.read_bytes())
     files = sorted(file for file in path.rglob("*") if file.is_file() and "__pycache__" not in file.parts)
-    chosen = [file for file in files if not endings or file.suffix in endings]
-    return _digest("\0".join(f"{file.relative_to(path)} {_digest(file.read_bytes())}" for file in chosen))
+    files = [file for file in files if file.suffix not in ignored]
+    return _digest("\0".join(f"{file.relative_to(path)} {_digest(file.read_bytes())}" for file in files))
 
 
 def _listing(folder: Path | None) -> dict[str, list[int]]:
@@ -316,12 +319,12 @@ def _stop(process: subprocess.Popen[bytes]) -> None:
 
 
 class _only_one:
-    """Holds a lock file, so that two runs don't write into one folder; the system frees it when the process ends."""
+    """Holds a lock file, so that two runs don't write into one folder; the system frees it when its holders end."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> int:
         import fcntl
 
         self.stream = self.path.open("w")
@@ -329,7 +332,11 @@ class _only_one:
             fcntl.flock(self.stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             self.stream.close()
-            raise StepFailed(f"{self.path.parent}: another run is at work in this folder. Wait for it.") from error
+            problem = (
+                "another run, or a command that one left behind, is at work in this folder. Wait for it, or end it."
+            )
+            raise StepFailed(f"{self.path.parent}: {problem}") from error
+        return self.stream.fileno()
 
     def __exit__(self, *_: object) -> None:
         self.stream.close()

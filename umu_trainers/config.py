@@ -8,9 +8,12 @@ size, saving, logging …
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import sys
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 import torch
@@ -260,6 +263,15 @@ class UnlearnArguments(CommonArguments):
                 f"--forget_ratio {self.forget_ratio}: UMU-Bench has {', '.join(map(str, FORGET_RATIOS))}. "
                 "Choose one of these."
             )
+        for name in ("alpha", "beta", "gamma"):
+            value = getattr(self, name)
+            if value is not None and value < 0:
+                raise ValueError(f"--{name} {value}: a weight of 0 or more is expected; below 0 it would teach.")
+        if not any(self.weights[half] for half in self.halves):
+            raise ValueError(
+                f"--alpha {self.alpha} --beta {self.beta}: with --modality {self.modality} nothing would be learned. "
+                "Give the modality that is trained a weight above 0 (alpha: multimodal, beta: unimodal)."
+            )
         self.objective()
 
     def objective(self) -> objectives.Objective:
@@ -316,12 +328,25 @@ class ArgumentParser(TrlParser):
             self._parse_dataclass_field(own if rank(one.name) < 3 else other, one)
 
 
+def _require_config(argv: Sequence[str]) -> None:
+    """Raise a ValueError that lists the configs beside the one asked for, if that is not there."""
+    names = [after for flag, after in itertools.pairwise(argv) if flag == "--config"]
+    names += [one.removeprefix("--config=") for one in argv if one.startswith("--config=")]
+    for name in names:
+        if not Path(name).is_file():
+            there = ", ".join(sorted(file.name for file in Path(name).parent.glob("*.yaml"))) or "no YAML file"
+            raise ValueError(f"--config {name}: no such file. In that folder: {there}.")
+
+
 def parse(arguments: type[Arguments], description: str, argv: Sequence[str] | None = None) -> Arguments:
     """Return the settings from `--config FILE` and the flags of `argv` (None: the process's)."""
     # TRL's own default; the new name does not exist yet in all versions we support.
     warnings.filterwarnings("ignore", message="`gradient_checkpointing` is deprecated", category=FutureWarning)
     parser = ArgumentParser(
-        arguments, description=f"{description} Settings come from --config FILE.yaml and from the flags below."
+        arguments,
+        description=f"{description} Settings come from --config FILE.yaml and from the flags below.",
+        allow_abbrev=False,  # a misspelt flag must not be taken for another one
     )
+    _require_config(sys.argv[1:] if argv is None else argv)
     (parsed,) = parser.parse_args_and_config(argv)
     return parsed

@@ -15,6 +15,12 @@ from umu_trainers.model import Start, Trained
 
 RECORD_FILE = "training_record.json"  # written last: a folder with it holds a finished run
 LAST = "last"
+STARTED_FILE = "started_with.json"  # written first: what a resumed run must have in common with the one it continues
+# Not the number of steps, processes and micro-batches: those may change.
+_SAME_WHEN_RESUMED = (
+    "model", "data", "split", "forget_ratio", "modality", "method", "method_kwargs", "alpha", "beta", "gamma",
+    "replay_real", "prompt", "train", "use_lora", "learning_rate", "seed",
+)  # fmt: skip
 _PACKAGES = ("umu-bench", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "deepspeed")
 
 
@@ -22,10 +28,16 @@ def resume_point(args: CommonArguments) -> str | None:
     """Return the checkpoint folder to go on from, None to start anew.
 
     Raises:
-        ValueError: a checkpoint that is not complete, or a new run in a folder that holds one already.
+        ValueError: a checkpoint that is not complete, a new run in a folder that holds one already, or an output folder
+            that is the start model's.
     """
     asked = args.resume_from_checkpoint
     output = Path(args.output_dir)
+    if Path(args.model).is_dir() and output.resolve() == Path(args.model).resolve():
+        raise ValueError(
+            f"--output_dir {output}: is the model that training starts from, which would be overwritten. Give another "
+            "folder."
+        )
     if asked == LAST:
         return last_checkpoint(args.output_dir)
     if asked:
@@ -38,6 +50,28 @@ def resume_point(args: CommonArguments) -> str | None:
             "another folder, or delete this one."
         )
     return None
+
+
+def note_start(args: CommonArguments, resume: str | None) -> None:
+    """Write down what this run does, or, when it continues one, require that it is the same.
+
+    Raises:
+        ValueError: the checkpoint is another experiment's; lists the settings that differ.
+    """
+    file = Path(args.output_dir) / STARTED_FILE
+    settings = {name: getattr(args, name) for name in _SAME_WHEN_RESUMED if hasattr(args, name)}
+    if resume is not None and file.is_file():
+        before = json.loads(file.read_text(encoding="utf-8"))
+        now = json.loads(json.dumps(settings, default=str))
+        other = [f"{name} {before.get(name)} -> {now[name]}" for name in now if before.get(name) != now[name]]
+        if other:
+            raise ValueError(
+                f"--resume_from_checkpoint: {resume} belongs to a run with other settings ({'; '.join(other)}). Give "
+                "the same ones, or start anew in another --output_dir."
+            )
+    if args.should_save:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(settings, indent=2, default=str) + "\n", encoding="utf-8")
 
 
 def build_record(

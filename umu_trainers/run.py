@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from typing import Any, cast
 
+import torch
 from accelerate import PartialState
 
 from umu_tasks.backend.prompting import PromptStyle
@@ -15,7 +16,8 @@ from umu_trainers.data import TrainingSet
 from umu_trainers.encoding import RowEncoder
 from umu_trainers.guards import TrainingStopped
 from umu_trainers.model import Start, check_trained, describe_trained, load_start, lora_config, train_parts
-from umu_trainers.record import build_record, save_run
+from umu_trainers.outputs import run_pass
+from umu_trainers.record import build_record, note_start, save_run
 
 
 def say(text: object) -> None:
@@ -65,14 +67,37 @@ def train_and_save(
     if stray:
         raise ValueError(f"--train {' '.join(args.train)}: these lie outside and would be trained too: {stray[:5]}")
     say(trained)
+    note_start(args, resume)
     record = build_record(command, args, start, trained, source, sets)
     try:
         trainer.train(resume_from_checkpoint=resume)
     except ValueError as error:
         # Settings have been checked by now: what fails here is a fault that its traceback explains.
         raise RuntimeError("training failed") from error
+    check_outputs(trainer)
     save_run(trainer, record, merge_adapter=args.merge_adapter and trained.is_lora)
     say(f"Saved to {args.output_dir}.")
+
+
+@torch.no_grad()
+def check_outputs(trainer: Any) -> None:
+    """Ask the trained model about one row of each kind: no step has yet seen what the last update did.
+
+    Raises:
+        TrainingStopped: its logits are not finite.
+    """
+    model = trainer.model_wrapped
+    training = model.training
+    model.eval()
+    with trainer.compute_loss_context_manager():
+        for filler in trainer.data_collator.fillers.values():
+            logits = run_pass(model, trainer._prepare_inputs(trainer.data_collator.rows_batch([filler]))).logits
+            if not bool(torch.isfinite(logits).all()):
+                raise TrainingStopped(
+                    f"after step {trainer.state.global_step} the model's outputs are not finite (row {filler.name}). "
+                    "Nothing was saved. Lower learning_rate or max_grad_norm, or train fewer steps."
+                )
+    model.train(training)
 
 
 def run_script(main: Callable[[], None]) -> None:

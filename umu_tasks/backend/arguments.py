@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
 from umu_tasks.backend.prompting import PROMPT_STYLES, PromptStyle
@@ -84,6 +85,11 @@ def _text(name: str, value: Any) -> str | None:
     return None if value in (None, "", "None") else str(value)
 
 
+def _place(name: str, value: Any) -> str | None:
+    text = _text(name, value)
+    return str(Path(text).expanduser()) if text is not None and text.startswith("~") else text
+
+
 def _one_of(choices: tuple[str, ...]) -> Callable[[str, Any], Any]:
     def read(name: str, value: Any) -> str | None:
         text = _text(name, value)
@@ -108,8 +114,8 @@ def _bool(name: str, value: Any) -> bool:
 
 
 _READERS: dict[str, Callable[[str, Any], Any]] = {
-    "pretrained": _text,
-    "peft": _text,
+    "pretrained": _place,
+    "peft": _place,
     "prompt": _one_of(PROMPT_STYLES),
     "batch_size": _positive_int,
     "device": _text,

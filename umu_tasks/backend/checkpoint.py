@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, GenerationConfig
 
 from umu_tasks.backend.arguments import BackendArguments
@@ -100,6 +101,7 @@ def locate(pretrained: str, peft: str | None = None) -> Location:
     if peft is None:
         return Location(pretrained, None, pretrained)
     _require_adapter(peft)
+    _warn_of_other_base(pretrained, peft)
     return Location(pretrained, peft, peft if _has_processor(peft) else pretrained)
 
 
@@ -171,6 +173,23 @@ def _require_adapter(name: str) -> None:
 
 def _has_processor(name: str) -> bool:
     return any((Path(name).expanduser() / file).is_file() for file in _PROCESSOR_FILES)
+
+
+def _warn_of_other_base(base: str, adapter: str) -> None:
+    """An adapter on another base than its own gives other answers, which read like forgetting."""
+    file = Path(adapter).expanduser() / ADAPTER_CONFIG
+    if not file.is_file():
+        return
+    trained_on = json.loads(file.read_text(encoding="utf-8")).get("base_model_name_or_path")
+    if trained_on and not _same_place(base, trained_on):
+        logger.warning(
+            "peft=%s was trained on %s, not on pretrained=%s. Unless the two are the same weights, the answers are "
+            "neither model's.", adapter, trained_on, base,
+        )  # fmt: skip
+
+
+def _same_place(one: str, other: str) -> bool:
+    return one == other or Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
 
 
 def _weight_files(folder: Path) -> list[Path]:
@@ -270,7 +289,7 @@ def _add_adapter(model: Any, adapter: str) -> Any:
 def _opened(option: str, name: str, open_: Callable[[], T]) -> T:
     try:
         return open_()
-    except (OSError, ValueError, KeyError, RuntimeError, ImportError, AttributeError) as error:
+    except (OSError, ValueError, KeyError, RuntimeError, ImportError, AttributeError, SafetensorError) as error:
         hub = (
             "" if Path(name).expanduser().is_dir() else " There is no such folder here, so it was looked up on the hub."
         )

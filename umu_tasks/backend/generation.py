@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
-from transformers import GenerationConfig, StoppingCriteria, StoppingCriteriaList
+from transformers import (
+    GenerationConfig,
+    LogitsProcessor,
+    LogitsProcessorList,
+    StoppingCriteria,
+    StoppingCriteriaList,
+)
 
 from umu_tasks.backend.checkpoint import Checkpoint
 
@@ -104,6 +110,29 @@ class StopStrings(StoppingCriteria):
         return torch.tensor(stopped, dtype=torch.bool, device=input_ids.device)  # (batch,)
 
 
+class NumberCheck(LogitsProcessor):
+    """Notes logits that are no numbers: argmax turns them into token 0, and that into an empty answer.
+
+    The note stays on the device until the batch is done, so that decoding does not wait for it.
+    """
+
+    def __init__(self) -> None:
+        self.broken: Tensor | None = None  # ()
+
+    def __call__(self, input_ids: Tensor, scores: Tensor) -> Tensor:
+        # Other processors rule tokens out by -inf.
+        broken = torch.isnan(scores).any() | torch.isposinf(scores).any()
+        self.broken = broken if self.broken is None else self.broken | broken
+        return scores
+
+    def require_numbers(self) -> None:
+        if self.broken is not None and bool(self.broken):
+            raise GenerationError(
+                "the model's logits are not finite: its weights are broken (a training run that diverged?), or its "
+                "dtype is too small (dtype=float32 or bfloat16 in --model_args)."
+            )
+
+
 @torch.inference_mode()
 def generate(
     checkpoint: Checkpoint,
@@ -118,7 +147,7 @@ def generate(
         images: each row's images, empty for a row without.
 
     Raises:
-        GenerationError: a prompt does not have the images it should have.
+        GenerationError: a prompt does not have the images it should have, or the model's logits are not finite.
     """
     model, builder = checkpoint.model, checkpoint.builder
     tokenizer = builder.processor.tokenizer
@@ -126,11 +155,14 @@ def generate(
     _require_images(inputs["input_ids"], images, prompts, _image_token_id(model, builder))
     prompt_length = 0 if model.config.is_encoder_decoder else inputs["input_ids"].shape[1]
     stopping = [StopStrings(tokenizer, settings.until, prompt_length)] if settings.until else []
+    numbers = NumberCheck()
     output_ids = model.generate(
         **{name: _to_model(value, model) for name, value in inputs.items()},
         generation_config=settings.config(model.generation_config),
         stopping_criteria=StoppingCriteriaList(stopping),
+        logits_processor=LogitsProcessorList([numbers]),
     )[:, prompt_length:]  # (batch, new_tokens)
+    numbers.require_numbers()
     texts = tokenizer.batch_decode(output_ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
     input_counts = inputs["attention_mask"].sum(dim=1).tolist()
     ends = set(checkpoint.eos_token_ids) | {builder.pad_token_id}

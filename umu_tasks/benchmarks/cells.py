@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
-from collections.abc import Mapping
+from collections.abc import Hashable, Iterable, Mapping
 
 from umu_tasks.benchmarks.errors import DataError
 
@@ -27,17 +27,45 @@ def parse_cell(cell: object, *, file: str, row_id: str, column: str) -> object:
             f"empty cell ({cell!r}); expected JSON or a Python literal. Fill it in, or drop the row.", **where
         )
     try:
-        return json.loads(cell)
+        return json.loads(cell, object_pairs_hook=_unique)
     except (json.JSONDecodeError, RecursionError):
         pass
+    except RepeatedKey as error:
+        raise DataError(str(error), **where) from error
     try:
-        return ast.literal_eval(cell.strip())
+        tree = ast.parse(cell.strip(), mode="eval")
+        _require_unique(tree)
+        return ast.literal_eval(tree)
+    except RepeatedKey as error:
+        raise DataError(str(error), **where) from error
     except _LITERAL_ERRORS as error:
         raise DataError(
             f"neither JSON nor a Python literal ({_reason(error)}); the cell starts {_excerpt(cell)}. "
             "Repair the cell, or drop the row.",
             **where,
         ) from error
+
+
+class RepeatedKey(Exception):
+    """A mapping names one key twice; the first entry, a question perhaps, would be lost without a word."""
+
+    def __init__(self, key: object) -> None:
+        super().__init__(f"the key {key!r} stands twice in one mapping. Give the second entry a key of its own.")
+
+
+def _unique(pairs: Iterable[tuple[Hashable, object]]) -> dict[Hashable, object]:
+    found: dict[Hashable, object] = {}
+    for key, value in pairs:
+        if key in found:
+            raise RepeatedKey(key)
+        found[key] = value
+    return found
+
+
+def _require_unique(tree: ast.AST) -> None:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Dict):
+            _unique((key.value, None) for key in node.keys if isinstance(key, ast.Constant))
 
 
 def _reason(error: BaseException) -> str:

@@ -12,11 +12,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from umu_tasks.benchmarks.instances import TASK_NAMES, TASKS, Modality, Task
+from umu_tasks.benchmarks.instances import MODALITIES, TASK_NAMES, TASKS, Modality, Task
 from umu_tasks.benchmarks.splits import retain_split
+from umu_tasks.report.cells import points
 from umu_tasks.report.compare import Comparison, headline, modality_metric, value
 from umu_tasks.report.intervals import wilson
 from umu_tasks.report.runs import RunResult
+from umu_tasks.report.story import NOUNS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,9 +28,9 @@ Theme = Literal["light", "dark"]
 THEMES: tuple[Theme, ...] = ("light", "dark")
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 MARKERS = ("o", "^", "D", "v", "P", "X", "h", "<", ">", "p")
+IDEAL = "#F0B400"
 DPI = 160
 _INK = {"light": ("#ffffff", "#1f2933", "#d5dae1"), "dark": ("#161b22", "#e6e9ee", "#39424e")}
-_LABELS: dict[Modality, str] = {"multimodal": "image", "unimodal": "text"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +89,11 @@ def _tradeoff(comparison: Comparison, forget: str) -> Plot:
             _percent_axes(axis, grid)
             axis.set_title(TASK_NAMES[task].capitalize())
             axis.set_xlabel(f"Left on the forget set\n{headline(forget, task)} (%), lower is better")
-            axis.plot(0, 100, marker="*", markersize=17, color="#F0B400", markeredgecolor=ink, clip_on=False, zorder=4)
-            axis.annotate("ideal", (0, 100), xytext=(9, -13), textcoords="offset points", color=ink, fontsize=9)
+            axis.plot(0, 100, marker="*", markersize=17, color=IDEAL, markeredgecolor=ink, clip_on=False, zorder=4)
             for run in comparison.runs:
                 _tradeoff_point(axis, comparison, run, (forget, retain), task, ink)
         axes[0].set_ylabel("Kept on the retain set\nacc_r / rl_r (%), higher is better")
-        _legend(figure, comparison, ink)
+        _legend(figure, comparison, ink, ideal=True)
 
     return Plot(
         name=f"tradeoff_{forget}",
@@ -146,7 +147,7 @@ def _gap(comparison: Comparison, forget: str) -> Plot:
         axes[0].set_yticks(range(len(runs)), [_look(comparison, run).label for run in runs])
         handles = [
             axes[0].plot([], [], _MODALITY_MARKERS[m], color=ink, markerfacecolor=_face(m, ink), markersize=9)[0]
-            for m in ("unimodal", "multimodal")
+            for m in MODALITIES
         ]
         figure.legend(
             handles,
@@ -175,31 +176,22 @@ def _face(modality: Modality, colour: str) -> str:
 
 
 def _gap_row(axis: Axes, comparison: Comparison, run: RunResult, forget: str, task: Task, row: int, ink: str) -> None:
-    image, text = (
-        _percent(value(run, forget, task, modality_metric(task, modality))) for modality in ("multimodal", "unimodal")
-    )
+    scores = {modality: _percent(value(run, forget, task, modality_metric(task, modality))) for modality in MODALITIES}
+    image, text = scores["multimodal"], scores["unimodal"]
     if image is None or text is None:
         axis.text(50, row, "not run", ha="center", va="center", color=ink, alpha=0.6, fontsize=9)
         return
     colour = _look(comparison, run).colour
     style = ":" if run.name in comparison.invalid else "-"
     axis.plot([text, image], [row, row], style, color=colour, lw=3.5, alpha=0.55, solid_capstyle="butt", zorder=3)
-    for modality, x in (("unimodal", text), ("multimodal", image)):
-        axis.plot(
-            x,
-            row,
-            _MODALITY_MARKERS[modality],  # type: ignore[index]
-            markersize=9,
-            markeredgecolor=colour,
-            markeredgewidth=2,
-            markerfacecolor=_face(modality, colour),  # type: ignore[arg-type]
-            clip_on=False,
-            zorder=5 if modality == "multimodal" else 6,
-        )
+    for modality, x in zip(MODALITIES, (text, image), strict=True):
+        look: Any = {"markersize": 9, "markeredgecolor": colour, "markeredgewidth": 2, "clip_on": False}
+        look["markerfacecolor"] = _face(modality, colour)
+        # Where both are at one place the hollow square lies on the filled circle.
+        axis.plot(x, row, _MODALITY_MARKERS[modality], zorder=5 + (modality == "unimodal"), **look)
     middle = min(max((text + image) / 2, 12), 88)
-    axis.text(
-        middle, row - 0.2, f"gap {image - text:+.1f}".replace("-", "−"), ha="center", va="bottom", color=ink, fontsize=9
-    )
+    label = f"gap {points((image - text) / 100).text}"
+    axis.text(middle, row - 0.2, label, ha="center", va="bottom", color=ink, fontsize=9)
 
 
 def _knowledge(comparison: Comparison) -> Plot:
@@ -207,12 +199,12 @@ def _knowledge(comparison: Comparison) -> Plot:
 
     def paint(figure: Figure, ink: str, grid: str) -> None:
         rows = figure.subplots(2, len(TASKS), sharex=True, sharey=True, squeeze=False)
-        for axes, modality in zip(rows, ("unimodal", "multimodal"), strict=True):
+        for axes, modality in zip(rows, MODALITIES, strict=True):
             for axis, task in zip(axes, TASKS, strict=True):
                 _percent_axes(axis, grid, horizontal=False)
                 _bars(axis, comparison, task, modality, ink)
                 axis.set_xticks(range(len(splits)), splits)
-            axes[0].set_ylabel(f"{_LABELS[modality].capitalize()} questions\nscore (%)")  # type: ignore[index]
+            axes[0].set_ylabel(f"{NOUNS[modality].capitalize()} questions\nscore (%)")
         for axis, task in zip(rows[0], TASKS, strict=True):
             axis.set_title(f"{TASK_NAMES[task].capitalize()}, {'ROUGE-L' if task == 'gen' else 'accuracy'}")
         _legend(figure, comparison, ink, patches=True)
@@ -227,9 +219,9 @@ def _knowledge(comparison: Comparison) -> Plot:
     )
 
 
-def _bars(axis: Axes, comparison: Comparison, task: Task, modality: str, ink: str) -> None:
+def _bars(axis: Axes, comparison: Comparison, task: Task, modality: Modality, ink: str) -> None:
     width = 0.84 / len(comparison.runs)
-    metric = modality_metric(task, "multimodal" if modality == "multimodal" else "unimodal")
+    metric = modality_metric(task, modality)
     for index, run in enumerate(comparison.runs):
         look = _look(comparison, run)
         for position, split in enumerate(comparison.splits):
@@ -269,7 +261,7 @@ def _look(comparison: Comparison, run: RunResult) -> _Look:
     return _Look(COLOURS[index % len(COLOURS)], MARKERS[index % len(MARKERS)], label)
 
 
-def _legend(figure: Figure, comparison: Comparison, ink: str, *, patches: bool = False) -> None:
+def _legend(figure: Figure, comparison: Comparison, ink: str, *, patches: bool = False, ideal: bool = False) -> None:
     from matplotlib.lines import Line2D
     from matplotlib.patches import Patch
 
@@ -284,7 +276,11 @@ def _legend(figure: Figure, comparison: Comparison, ink: str, *, patches: bool =
         line = Line2D([], [], marker=look.marker, linestyle="", markersize=9, markeredgecolor=ink, label=look.label)
         line.set_markerfacecolor("none" if invalid else look.colour)
         handles.append(line)
-    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 5), frameon=False)
+    if ideal:
+        handles.append(
+            Line2D([], [], marker="*", linestyle="", markersize=14, color=IDEAL, markeredgecolor=ink, label="ideal")
+        )
+    figure.legend(handles=handles, loc="outside lower center", ncols=min(len(handles), 6), frameon=False)
 
 
 def _percent_axes(axis: Axes, grid: str, *, horizontal: bool = True, vertical: bool = True) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -118,5 +119,6 @@ def split_order(split: str) -> tuple[int, str]:
 
 def split_model_args(model_args: str) -> dict[str, str]:
     """Return the options of ``--model_args`` by name."""
-    parts = (part.partition("=") for part in model_args.split(","))
+    # As the backend reads it: a comma separates only where `name=` follows, so paths may hold commas.
+    parts = (part.partition("=") for part in re.split(r",(?=\s*\w+=|\s*$)", model_args.strip()))
     return {name.strip(): value.strip() for name, equals, value in parts if equals}

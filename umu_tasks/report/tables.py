@@ -169,12 +169,12 @@ def changes(comparison: Comparison, split: str) -> Table | None:
         return None
     joint = _joint(split)
     changed = ("Image change", "Text change", f"{joint} change")
-    left = ("Image left", "Text left", f"{joint} left")
+    kept = ("Image kept", "Text kept", f"{joint} kept")
     return Table(
         title=f"{SPLIT_TITLES[kind(split)]} ({split}) against {comparison.baseline.name}",
-        lead="Change in percentage points, and what is left as percent of the start model's score. "
+        lead="Change in percentage points, and what is kept, as percent of the start model's score. "
         "≈ marks a change that is within the noise of so few questions.",
-        columns=("Task", "Run", *changed, *left),
+        columns=("Task", "Run", *changed, *kept),
         rows=tuple(rows),
         labels=2,
     )

@@ -50,7 +50,7 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "wide intervals. It takes instances as independent; those of one person are not quite, so it is rather narrow.",
     ),
     ("≈", "The change is within the noise: with so few questions it can be chance (95 %, Newcombe)."),
-    ("Kept, left", "The score as percent of the start model's score."),
+    ("Kept", "The score as percent of the start model's score."),
     (
         "Empty, refused, failed",
         "Percent of outputs with nothing in them; that decline to answer (“I don't know”, “Sorry, …”, “I'm unable …”); "

@@ -124,3 +124,15 @@ def test_bound_on_the_forget_loss_ends_the_run_and_saves(flags, record, tmp_path
     assert f"step {result['steps']}: the forget loss" in capsys.readouterr().out
     losses = [one["nll/forget_uni"] for one in result["log"] if "nll/forget_uni" in one]
     assert len(losses) == result["steps"]
+
+
+def test_a_last_step_that_breaks_the_model_is_not_saved(flags, tmp_path):
+    """No loss is computed after the last update, so weights blown up by it would be saved as a finished run."""
+    with pytest.raises(TrainingStopped, match=r"not finite"):
+        unlearn.main(flags(method="gd", use_lora=False, learning_rate=1e30, max_steps=1))
+    assert not (tmp_path / "run" / "training_record.json").exists()
+
+
+def test_the_start_model_is_not_overwritten(flags, checkpoint):
+    with pytest.raises(ValueError, match=r"--output_dir .*is the model that training starts from"):
+        unlearn.main(flags(output_dir=checkpoint))

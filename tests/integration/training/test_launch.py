@@ -38,7 +38,10 @@ def test_sft_under_accelerate_launch(flags, tmp_path):
     assert "5 people, 15 multimodal, 15 unimodal rows" in done.stdout
 
 
-@pytest.mark.parametrize(("script", "settings"), [(unlearn, {"method": "gd"}), (sft, {"replay_real": 0.5})])
+@pytest.mark.parametrize(
+    ("script", "settings"),
+    [(unlearn, {"method": "gd"}), pytest.param(sft, {"replay_real": 0.5}, marks=pytest.mark.slow)],
+)
 def test_two_processes_equal_one(flags, weights, record, tmp_path, script, settings):
     """Same rows, same losses, same weights: the number of processes is not a setting of the experiment.
 
@@ -57,6 +60,7 @@ def test_two_processes_equal_one(flags, weights, record, tmp_path, script, setti
     torch.testing.assert_close(weights(tmp_path / "2"), weights(tmp_path / "1"), rtol=1e-3, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_vision_tower_is_trained_on_two_processes(flags, tmp_path):
     """Text-only rows leave the tower without gradient; DDP must neither hang nor count it twice."""
     arguments = [*flags(method="gd", per_device_train_batch_size=2), "--train", "vision_tower", "language_model"]

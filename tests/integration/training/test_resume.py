@@ -83,3 +83,11 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(flags, tmp_path):
         unlearn.main(flags(method="gd", max_steps=1))
     with pytest.raises(ValueError, match=r"no complete checkpoint there"):
         unlearn.main(flags(method="gd", resume_from_checkpoint=tmp_path / "run" / "checkpoint-7"))
+
+
+def test_another_experiment_is_not_continued(flags):
+    """The record would claim settings that most of the steps never saw."""
+    saving = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2}
+    unlearn.main(flags(method="gd", **saving))
+    with pytest.raises(ValueError, match=r"other settings \(modality mix -> uni; method gd -> ga"):
+        unlearn.main(flags(method="ga", modality="uni", resume_from_checkpoint="last", **saving))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from umu_tasks.backend.arguments import ArgumentError, BackendArguments, make_arguments, parse_arguments
@@ -52,3 +54,8 @@ def test_keyword_arguments_are_checked_alike():
     with pytest.raises(ArgumentError, match="doesn't know seed"):
         make_arguments({"pretrained": "x", "seed": 1})
     assert make_arguments({"pretrained": "x", "trust_remote_code": False}).batch_size == 1
+
+
+def test_home_is_written_out():
+    """transformers takes `~/model` for a hub id."""
+    assert parse_arguments("pretrained=~/a model").pretrained == str(Path.home() / "a model")

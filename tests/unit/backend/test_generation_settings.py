@@ -8,7 +8,7 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from umu_tasks.backend.generation import GenerationSettings, StopStrings, cut
+from umu_tasks.backend.generation import GenerationError, GenerationSettings, NumberCheck, StopStrings, cut
 from umu_tasks.backend.umu_hf import Request, batches
 
 BASE = GenerationConfig(eos_token_id=[2, 7], pad_token_id=0, bos_token_id=1)
@@ -88,3 +88,14 @@ def test_batches_share_settings_and_put_the_costly_first():
     assert [[one.index for one in batch] for batch in batches(ordered, 2)] == [[3, 4], [1, 2], [0]]
     assert [len(batch) for batch in batches(ordered, 100)] == [2, 3]
     assert list(batches([], 4)) == []
+
+
+def test_logits_that_are_no_numbers_are_an_error():
+    """Greedy decoding turns NaN into token 0, and that into an empty answer that would score as forgotten."""
+    check = NumberCheck()
+    check(torch.zeros(1, 1, dtype=torch.long), torch.tensor([[0.0, float("-inf")]]))  # ruled out, not broken
+    check.require_numbers()
+    check(torch.zeros(1, 1, dtype=torch.long), torch.tensor([[float("nan"), 0.0]]))
+    check(torch.zeros(1, 1, dtype=torch.long), torch.zeros(1, 2))
+    with pytest.raises(GenerationError, match="logits are not finite"):
+        check.require_numbers()

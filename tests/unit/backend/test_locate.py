@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 
@@ -110,3 +111,13 @@ def test_adapter_without_base(adapter):
     assert f"names no base model. Give it: pretrained=BASE,peft={adapter}" in error_of(adapter)
     (adapter / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "/gone/away"}))
     assert "names the base model /gone/away, and there is no such folder" in error_of(adapter)
+
+
+def test_an_adapter_on_another_base_is_pointed_out(base, adapter, tmp_path, caplog):
+    """Its answers would read like strong forgetting."""
+    other = tmp_path / "other base"
+    shutil.copytree(base, other)
+    locate(str(base), str(adapter))
+    assert not caplog.records
+    locate(str(other), str(adapter))
+    assert f"was trained on {base}, not on pretrained={other}" in caplog.text

@@ -51,3 +51,10 @@ def test_cell_that_does_not_parse_names_row_column_and_its_beginning(cell):
 def test_structures_pass_through():
     cell = {"question": {}}
     assert parse_cell(cell, **WHERE) is cell
+
+
+@pytest.mark.parametrize("cell", ['{"a": {"0": 1, "0": 2}}', "{'a': {'0': 1, '0': 2}}"], ids=["json", "literal"])
+def test_a_repeated_key_is_refused(cell):
+    """The second entry would silently take the place of the first, and a question would be gone."""
+    with pytest.raises(DataError, match=r"row ID 017, column Cloze: the key '0' stands twice"):
+        parse_cell(cell, file="f.parquet", row_id="017", column="Cloze")

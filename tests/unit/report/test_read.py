@@ -13,6 +13,7 @@ from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.instances import InstanceKey
 from umu_tasks.report import read
 from umu_tasks.report.read import parse_leaf, read_run, read_runs, split_argument
+from umu_tasks.report.runs import split_model_args
 
 
 def everything_right(*_: Any) -> float:
@@ -201,3 +202,11 @@ def test_leaf_names() -> None:
     assert parse_leaf("umu_real_gen") == ("umu", "real", "gen")
     assert parse_leaf("umu_forget05") is None
     assert parse_leaf("mmmu_val_cls") is None
+
+
+def test_a_comma_in_a_model_path_is_part_of_it():
+    """Two models whose paths share the part before the comma would be taken for one."""
+    assert split_model_args("pretrained=/a/m odd, dir2,batch_size=4") == {
+        "pretrained": "/a/m odd, dir2",
+        "batch_size": "4",
+    }

@@ -109,16 +109,18 @@ def test_changed_code_makes_results_stale(chain: Chain, tmp_path: Path) -> None:
     code = tmp_path / "package"
     code.mkdir()
     (code / "a.py").write_text("x = 1")
-    (code / "notes.md").write_text("")
+    (code / "_shared").write_text("max_new_tokens: 50")
     command = (sys.executable, "-c", "pass")
     step = Step("s", "S", command, code=(code,))
     chain.runner.run([step])
-    (code / "notes.md").write_text("notes are no code")
+    (code / "__pycache__").mkdir()
+    (code / "__pycache__" / "a.pyc").write_text("")
     chain.runner.run([step])
     assert "done again" not in chain.screen.getvalue()
-    (code / "a.py").write_text("x = 2")
-    chain.runner.run([step])
-    assert "done again: umu-bench's code (package) changed" in chain.screen.getvalue()
+    for file, text in (("a.py", "x = 2"), ("_shared", "max_new_tokens: 60")):  # task settings have no file ending
+        (code / file).write_text(text)
+        chain.runner.run([step])
+    assert chain.screen.getvalue().count("done again: umu-bench's code (package) changed") == 2
 
 
 def test_a_failing_step_stops_the_chain_and_shows_where_to_look(chain: Chain) -> None:
@@ -224,8 +226,28 @@ except KeyboardInterrupt:
 
 def test_two_runs_do_not_share_a_folder(chain: Chain) -> None:
     chain.runner.root.mkdir()
-    with steps._only_one(chain.runner.root / ".lock"), pytest.raises(StepFailed, match="another run is at work"):
+    with steps._only_one(chain.runner.root / ".lock"), pytest.raises(StepFailed, match="another run"):
         chain.runner.run(chain.steps())
+    chain.runner.run(chain.steps())
+    assert chain.times() == (1, 1)
+
+
+def test_a_command_that_outlived_its_run_keeps_the_folder(tmp_path: Path, chain: Chain) -> None:
+    """After `kill -9` of the demo its trainer goes on; a second trainer must not write into the same folder."""
+    code = f"import os, time; open({str(tmp_path / 'pid')!r}, 'w').write(str(os.getpid())); time.sleep(60)"
+    script = tmp_path / "chain.py"
+    script.write_text(
+        f"import sys\nfrom pathlib import Path\nfrom umu_tasks.steps import Runner, Step\n"
+        f"Runner(Path({str(chain.runner.root)!r})).run([Step('slow', 'Slow', (sys.executable, '-c', {code!r}))])"
+    )
+    process = subprocess.Popen([sys.executable, str(script)], stdout=subprocess.DEVNULL)
+    orphan = int(_wait_for(tmp_path / "pid"))
+    process.kill()
+    process.wait()
+    with pytest.raises(StepFailed, match="a command that one left behind"):
+        chain.runner.run(chain.steps())
+    os.kill(orphan, signal.SIGKILL)
+    _wait_until_gone(orphan)
     chain.runner.run(chain.steps())
     assert chain.times() == (1, 1)
 

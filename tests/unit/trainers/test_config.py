@@ -28,6 +28,9 @@ def unlearn(*flags: str) -> UnlearnArguments:
         (["--train_sampling_strategy", "group_by_length"], r"--train_sampling_strategy group_by_length: not supported"),
         (["--method", "ga", "--gamma", "2"], r"--gamma 2.0: method ga has no retain term"),
         (["--method_kwargs", '{"npo_beta": 1}'], r"method_kwargs: method gd has no npo_beta"),
+        (["--alpha", "-1"], r"--alpha -1.0: a weight of 0 or more is expected"),
+        (["--modality", "uni", "--beta", "0"], r"--beta 0.0: with --modality uni nothing would be learned"),
+        (["--config", "configs/unlearn/sgd.yaml"], r"--config configs/unlearn/sgd.yaml: no such file"),
         (["--modality", "uni", "--train", "language_model", "projector"], r"--modality uni: no image is shown"),
     ],
 )
@@ -89,3 +92,10 @@ def test_help_lists_our_settings_first_each_with_a_text(capsys):
     own = {one.name: one.metadata.get("help") for one in fields if one.name not in inherited}
     assert {"method", "replay_real", "model"} <= own.keys()
     assert [name for name, text in own.items() if not text] == []
+
+
+def test_a_misspelt_flag_is_not_taken_for_another(capsys):
+    """`--learning_rat 1` would train with learning rate 1."""
+    with pytest.raises((SystemExit, ValueError)) as stopped:
+        unlearn("--learning_rat", "1")
+    assert "learning_rat" in f"{stopped.value}{capsys.readouterr().err}"
