@@ -101,7 +101,7 @@ class PassTrainer(SFTTrainer):
         loss, parts = self.step_loss(model, inputs, num_items_in_batch)
         if not torch.isfinite(loss):
             values = {name: float(value / weight) for name, (value, weight) in parts.items() if weight}
-            check_finite(float(loss), values, step=self.state.global_step + 1, output_dir=self.args.output_dir)
+            check_finite(loss.item(), values, step=self.state.global_step + 1, output_dir=self.args.output_dir)
         for name, value in parts.items():
             self.logged[name] += value.detach()
         return loss

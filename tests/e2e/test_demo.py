@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -19,7 +19,9 @@ MODALITIES: tuple[Modality, ...] = ("unimodal", "multimodal")
 
 def umu_demo(out: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "umu_tasks.cli", "demo", "--out", str(out), *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    # As a user's shell: the suite's one thread would double the time, and add up in another order.
+    environment = {name: one for name, one in os.environ.items() if not name.startswith("OMP_")}
+    return subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
 
 
 @pytest.mark.slow
@@ -33,11 +35,9 @@ def test_smoke_run_goes_all_the_way_and_is_not_repeated(tmp_path: Path) -> None:
     assert "The numbers mean nothing" in first.stdout
     page = (out / "report" / "report.html").read_text()
     assert "--limit 4" in page
-    started = time.monotonic()
     second = umu_demo(out, "--smoke")
     assert second.returncode == 0, second.stdout + second.stderr
     assert second.stdout.count("skipped, the result is there and up to date") == 9
-    assert time.monotonic() - started < 30
     (out / "models" / "gd-mix" / "model.safetensors").unlink()
     third = umu_demo(out, "--smoke")
     assert third.returncode == 0, third.stdout + third.stderr
