@@ -2,7 +2,8 @@
 
 lmms-eval has entry points for models only. It loads them when `lmms_eval.models` is imported, which its command does
 before it makes its task index: the one moment at which an installed package can add tasks. `register` uses it to have
-`TaskManager` index our folder as well, after lmms-eval's own and the user's, so that nobody's task is ever replaced.
+`TaskManager` index our folder as well, after lmms-eval's own and the user's, so that nobody's task is ever replaced,
+and to complete the results file (`results.hooks`).
 `lmms-eval tasks list` does not import the models; give it `--include-path "$(umu tasks --path)"`.
 """
 
@@ -21,13 +22,14 @@ from typing import Any
 
 import yaml
 
+from umu_tasks.backend import preflight
 from umu_tasks.tasks.abort import EvaluationAborted
 
 logger = logging.getLogger(__name__)
 
 BACKEND = "umu_tasks.backend.umu_hf.UmuHf"
 SUPPORTED = "lmms-eval >= 0.7.3, < 0.8"
-_OUR_NAME = re.compile(r"(umu|mllmu)(_\w+|\d+)")
+_OUR_NAME = re.compile(r"(umu|mllmu)(_|\d)\w*")
 HINT = 'Pass --include_path "$(umu tasks --path)" to lmms-eval.'
 
 
@@ -43,12 +45,28 @@ def register() -> list[Any]:
     """
     try:
         add_tasks()
+        preflight.install()
     except Exception as error:  # noqa: BLE001 - whatever an unknown version of lmms-eval throws at us
         logger.error(
             "umu-bench can't add its tasks to lmms-eval %s (%s: %s); it supports %s. %s",
             version("lmms_eval"), type(error).__name__, error, SUPPORTED, HINT,
         )  # fmt: skip
+    add_results()
     return manifests()
+
+
+def add_results() -> None:
+    """Have lmms-eval's results files say what our tasks' scores mean and what made them; see `results.hooks`."""
+    try:
+        from umu_tasks.results.hooks import install
+
+        install()
+    except Exception as error:  # noqa: BLE001 - as above
+        logger.error(
+            'umu-bench can\'t complete the results of lmms-eval %s (%s: %s); it supports %s. Lost: the "umu" block of '
+            "the results file (intervals, validity, provenance), and exit status 1 for runs that are not valid.",
+            version("lmms_eval"), type(error).__name__, error, SUPPORTED,
+        )  # fmt: skip
 
 
 def manifests() -> list[Any]:
@@ -117,16 +135,29 @@ def _refusing_unknown_names(match_tasks: Callable[..., list[str]]) -> Callable[.
     @functools.wraps(match_tasks)
     def checked(self: Any, task_list: str | list[str]) -> list[str]:
         found = match_tasks(self, task_list)
+        _guard_evaluation()
         for name in [task_list] if isinstance(task_list, str) else task_list:
-            if _OUR_NAME.fullmatch(name) and name not in self.all_tasks:
-                groups = [one for one in self.all_groups if _OUR_NAME.fullmatch(one)]
+            ours = _OUR_NAME.fullmatch(name)
+            if ours and name not in self.all_tasks:
+                groups = [one for one in self.all_groups if re.fullmatch(rf"{ours[1]}(_|\d)\w*", one)]
                 raise EvaluationAborted(
                     f"no task {name!r}. Groups: {', '.join(groups)}. Each but the suites has _cls, _cloze and _gen; "
                     "`umu tasks` lists them all."
                 )
+        if any(_OUR_NAME.fullmatch(name) for name in found):
+            preflight.expect_our_tasks()
         return found
 
     return checked
+
+
+def _guard_evaluation() -> None:
+    try:
+        from umu_tasks.results.hooks import guard_evaluation
+
+        guard_evaluation(lambda name: _OUR_NAME.fullmatch(name) is not None)
+    except (ImportError, AttributeError) as error:
+        logger.error("umu-bench: an error during the evaluation will end with exit status 0 (%s).", error)
 
 
 def hidden_tasks(index: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:

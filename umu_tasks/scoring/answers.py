@@ -13,11 +13,11 @@ Every rule reads the same parsed response (`parse_response`) of the same output.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from difflib import SequenceMatcher
+from collections.abc import Callable
 from typing import Literal
 
 from umu_tasks.benchmarks.instances import Question, Task
+from umu_tasks.scoring.nearest import nearest_option
 
 RuleName = Literal["default", "official", "strict"]
 Rule = Callable[[str, Question, str], bool]
@@ -36,29 +36,6 @@ def parse_response(output: str) -> str:
 
 
 # ---- classification ---------------------------------------------------------------------------------------------
-
-
-def nearest_option(response: str, options: Sequence[str]) -> int:
-    """Return the index of the option nearest to `response`; the first one on a tie, so 0 for an empty response.
-
-    Nearness is ``difflib.SequenceMatcher(None, response, option).ratio()``. The measure is not symmetric: the response
-    stays the first argument.
-
-    Raises:
-        ValueError: there is no option.
-    """
-    if not options:
-        raise ValueError("nearest_option: a classification question needs at least one option, found none.")
-    best, best_ratio = 0, -1.0
-    for index, option in enumerate(options):
-        matcher = SequenceMatcher(None, response, option)
-        # difflib's own upper bounds, cheap ones first: an option that can't beat the best one needs no exact ratio.
-        if matcher.real_quick_ratio() <= best_ratio or matcher.quick_ratio() <= best_ratio:
-            continue
-        ratio = matcher.ratio()
-        if ratio > best_ratio:
-            best, best_ratio = index, ratio
-    return best
 
 
 def default_classification(response: str, question: Question, split: str) -> bool:
@@ -148,6 +125,13 @@ RULES: dict[RuleName, dict[Task, Rule]] = {
     "official": {"cls": official_classification, "cloze": official_cloze},
     "strict": {"cls": strict_classification, "cloze": strict_cloze},
 }
+
+
+REPORTED_RULES: tuple[RuleName, ...] = tuple(RULES)
+"""Every run is scored under all of them, from the same outputs."""
+
+RULE_VERSIONS: dict[str, str] = {"default": "1", "official": "1", "strict": "1", "text": "1"}
+"""Rule -> version, `text` for ROUGE and BLEU. A change that could move a score raises it; result files record it."""
 
 
 def suffix(rule: RuleName) -> str:

@@ -1,12 +1,14 @@
-"""Brings the unimodal and the multimodal record of each knowledge instance together, by key and never by position."""
+"""Brings the unimodal and the multimodal answer of each knowledge instance together, by key and never by position."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, Generic, NamedTuple, TypeVar
 
 from umu_tasks.benchmarks.instances import MODALITIES, InstanceKey, Modality
+
+T = TypeVar("T")
 
 _SHOWN = 5  # keys named in a notice
 
@@ -16,22 +18,23 @@ class ScoringError(ValueError):
 
 
 class Pair(NamedTuple):
-    """The two values of one knowledge instance: 0 or 1 for a verdict, a fraction for ROUGE-L."""
+    """The two values of one knowledge instance: 0 or 1 for a verdict, a fraction for ROUGE or BLEU."""
 
     multimodal: float
     unimodal: float
 
 
 @dataclass(frozen=True, slots=True)
-class Pairing:
-    """What `pair_records` found.
+class Pairing(Generic[T]):
+    """What `pair_by_key` found.
 
     Attributes:
-        pairs: (split, instance key) -> its two values, in the order of first appearance.
+        pairs: (split, instance key) -> what was given for its multimodal and its unimodal record, in the order of first
+            appearance.
         unpaired: the instances that have a record in one modality only; they are in no score.
     """
 
-    pairs: dict[tuple[str, InstanceKey], Pair]
+    pairs: dict[tuple[str, InstanceKey], tuple[T, T]]
     unpaired: tuple[tuple[str, InstanceKey], ...]
 
     @property
@@ -41,7 +44,7 @@ class Pairing:
             return None
         if not self.unpaired:
             return "There is no record to score: the scores are NaN."
-        names = "; ".join(_describe(instance) for instance in self.unpaired[:_SHOWN])
+        names = "; ".join(describe(instance) for instance in self.unpaired[:_SHOWN])
         more = f" and {len(self.unpaired) - _SHOWN} more" if len(self.unpaired) > _SHOWN else ""
         nothing_left = "" if self.pairs else " None is left: the scores are NaN."
         return (
@@ -50,36 +53,47 @@ class Pairing:
         )
 
 
-def pair_records(records: Iterable[Mapping[str, Any]], value: str) -> Pairing:
-    """Pair the records of both modalities of each knowledge instance.
+def pair_by_key(answers: Iterable[tuple[Mapping[str, Any], T]]) -> Pairing[T]:
+    """Pair what belongs to the two modalities of each knowledge instance.
 
     Args:
-        records: each has `split`, `profile_id`, `task`, `key`, `modality` and the number named by `value`; any order.
-        value: name of the number to pair, for instance ``correct`` or ``rouge_l``.
+        answers: (record, its value) in any order. A record has `split`, `profile_id`, `task`, `key` and `modality`; the
+            value is anything that can be compared, for instance a verdict, or the record itself.
 
     Returns:
-        The pairs. A record that comes twice (a data-parallel run may ask a question again to even out its processes)
-        counts once. An instance with one modality only is left out; `Pairing.notice` counts them.
+        The pairs, multimodal first. A record that comes twice (a data-parallel run may ask a question again to even out
+        its processes) counts once. An instance with one modality only is left out; `Pairing.notice` counts them.
 
     Raises:
         ScoringError: two records of one question have different values.
     """
-    found: dict[tuple[str, InstanceKey], dict[Modality, float]] = {}
-    for record in records:
-        instance = (record["split"], InstanceKey(record["profile_id"], record["task"], record["key"]))
+    found: dict[tuple[str, InstanceKey], dict[Modality, T]] = {}
+    for record, value in answers:
+        instance = instance_of(record)
         modality: Modality = record["modality"]
-        number = float(record[value])
-        known = found.setdefault(instance, {}).setdefault(modality, number)
-        if known != number:
+        known = found.setdefault(instance, {}).setdefault(modality, value)
+        if known != value:
             raise ScoringError(
-                f"{_describe(instance)}, {modality}: two records with different {value}, {known:g} and {number:g}. "
-                "The question was asked twice with different answers; score the results of one run at a time."
+                f"{describe(instance)}, {modality}: two records with different values, {_short(known)} and "
+                f"{_short(value)}. The question was asked twice with different answers; score the results of one run "
+                "at a time."
             )
     unpaired = tuple(instance for instance, values in found.items() if len(values) < len(MODALITIES))
-    pairs = {i: Pair(v["multimodal"], v["unimodal"]) for i, v in found.items() if len(v) == len(MODALITIES)}
+    pairs = {i: (v["multimodal"], v["unimodal"]) for i, v in found.items() if len(v) == len(MODALITIES)}
     return Pairing(pairs, unpaired)
 
 
-def _describe(instance: tuple[str, InstanceKey]) -> str:
+def instance_of(record: Mapping[str, Any]) -> tuple[str, InstanceKey]:
+    """Return the split and the key of the knowledge instance that a record is about."""
+    return record["split"], InstanceKey(record["profile_id"], record["task"], record["key"])
+
+
+def describe(instance: tuple[str, InstanceKey]) -> str:
+    """Return the instance's name for a message: ``forget05, ID 001, cls occupation``."""
     split, key = instance
     return f"{split}, ID {key.profile_id}, {key.task} {key.key}"
+
+
+def _short(value: object) -> str:
+    """Return the part of a value that fits a message: a record's output, a number as it is."""
+    return repr(value.get("output"))[:200] if isinstance(value, Mapping) else f"{value}"

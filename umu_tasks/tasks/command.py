@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from umu_tasks import plugin
+from umu_tasks.tasks.printed import is_printed
+
+_SIGNS = {True: "+", False: "-", None: ""}  # higher_is_better
 
 
 def register(commands: Any) -> None:
@@ -48,9 +51,14 @@ def describe(tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
     leaves = {name: one for name, one in tasks.items() if name not in groups}
     width = max(map(len, tasks))
     lines = ["Groups:", *(f"  {name:{width}}  {', '.join(one['task'])}" for name, one in sorted(groups.items()))]
-    lines += ["", "Tasks and their metrics (- lower is better, + higher is better):"]
+    lines += [
+        "",
+        "Tasks and their metrics (- lower is better, + higher is better, no sign: neither); acc_ and modality_gap",
+    ]
+    lines += ["also as _official and _strict, answers of _gen also by rouge1_, rouge2_ and bleu_ of mul and uni:"]
     for name, one in sorted(leaves.items()):
-        metrics = (f"{metric['metric']}{'+' if metric['higher_is_better'] else '-'}" for metric in one["metric_list"])
+        shown = (metric for metric in one["metric_list"] if is_printed(metric["metric"]))
+        metrics = (f"{metric['metric']}{_SIGNS[metric['higher_is_better']]}" for metric in shown)
         lines.append(f"  {name:{width}}  {' '.join(metrics)}")
     return lines
 

@@ -1,9 +1,10 @@
 """Questions as lmms-eval documents, one a question, and back.
 
-    {"profile_id": "001", "task": "cls", "key": "occupation", "modality": "multimodal", "split": "forget05",
-     "question": "What is the occupation of this person?", "options": ["Teacher", "Sound Engineer", "Pilot", "Baker"],
-     "option_letters": ["A", "B", "C", "D"], "gold": "Sound Engineer", "gold_letter": "B",
-     "official_gold": "Sound Engineer", "prompt": "What is … person?\\nSelect answer in ['Teacher', …]",
+    {"profile_id": "001", "task": "cls", "key": "occupation", "field": "occupation", "modality": "multimodal",
+     "split": "forget05", "question": "What is the occupation of this person?",
+     "options": ["Teacher", "Sound Engineer", "Pilot", "Baker"], "option_letters": ["A", "B", "C", "D"],
+     "gold": "Sound Engineer", "gold_letter": "B", "official_gold": "Sound Engineer",
+     "prompt": "What is … person?\\nSelect answer in ['Teacher', …]",
      "published_prompt": "USER: <image>\\nWhat is … 'Baker']\\nASSISTANT:"}
 
 A document holds no image: the portrait is read from the source when the question is asked.
@@ -17,10 +18,11 @@ from typing import Any
 from datasets import Dataset, Features, List, Value
 
 from umu_tasks.benchmarks.instances import Profile, Question, Task
+from umu_tasks.scoring.fields import field_of
 
 Document = dict[str, Any]
 
-_TEXTS = ("profile_id", "task", "key", "modality", "split", "question", "gold", "gold_letter", "official_gold")
+_TEXTS = ("profile_id", "task", "key", "field", "modality", "split", "question", "gold", "gold_letter", "official_gold")
 _PROMPTS = ("prompt", "published_prompt")
 _LISTS = ("options", "option_letters")
 FEATURES = Features(
@@ -36,12 +38,13 @@ def build_dataset(documents: Iterable[Document]) -> Dataset:
     return Dataset.from_list(list(documents), features=FEATURES)
 
 
-def to_document(question: Question, *, split: str, prompt: str, published_prompt: str) -> Document:
+def to_document(question: Question, *, split: str, field: str, prompt: str, published_prompt: str) -> Document:
     """Return the document of a question."""
     return {
         "profile_id": question.profile_id,
         "task": question.task,
         "key": question.key,
+        "field": field,
         "modality": question.modality,
         "split": split,
         "question": question.text,
@@ -97,7 +100,19 @@ def documents_of(
     profiles: Iterable[Profile], task: Task, split: str, *, prompt: Prompt, published_prompt: Prompt
 ) -> list[Document]:
     """Return the documents of one task on one split, in asking order."""
+    people = list(profiles)
+    fields = {  # both questions of an instance are about the same field, so it is found for the instance
+        instance.instance_key: field_of(instance.unimodal.key, instance.multimodal.text, instance.unimodal.text)
+        for profile in people
+        for instance in profile.instances
+    }
     return [
-        to_document(question, split=split, prompt=prompt(question), published_prompt=published_prompt(question))
-        for question in in_asking_order(profiles, task)
+        to_document(
+            question,
+            split=split,
+            field=fields[question.instance_key],
+            prompt=prompt(question),
+            published_prompt=published_prompt(question),
+        )
+        for question in in_asking_order(people, task)
     ]

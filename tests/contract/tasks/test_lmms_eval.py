@@ -152,6 +152,7 @@ def test_document_holds_all_that_scoring_needs_and_no_image(load):
     assert {name: first[name] for name in ("profile_id", "task", "key", "modality", "split")} == {
         "profile_id": "001", "task": "cls", "key": "occupation", "modality": "unimodal", "split": "forget05"
     }  # fmt: skip
+    assert first["field"] == "occupation"
     assert first["options"][first["option_letters"].index(first["gold_letter"])] == first["gold"]
     assert first["published_prompt"] == f"USER:\n{first['prompt']}\nASSISTANT:"
     json.dumps(first)
@@ -205,15 +206,6 @@ def test_portrait_is_the_persons(load):
         assert image.tobytes() == stored.tobytes()
 
 
-def test_llava_hf_is_refused_by_name(manager, monkeypatch):
-    """It gives a text-only question the answer of the question before: better no score than that one."""
-    from umu_tasks.tasks.abort import EvaluationAborted
-
-    monkeypatch.setattr(manager, "model_name", "llava_hf")
-    with pytest.raises(EvaluationAborted, match=r"--model llava_hf can't answer questions without an image.*umu_hf"):
-        manager.load_task_or_group("umu_real_cls", "chat")
-
-
 def test_bad_data_passes_lmms_evals_retries_with_its_message(manager, monkeypatch, tmp_path):
     """lmms-eval would try five times and then report a RetryError."""
     from umu_tasks.tasks.abort import EvaluationAborted
@@ -233,13 +225,14 @@ def test_bug_in_scoring_ends_the_program(load):
 
 
 def test_five_hundred_people_make_a_samples_file_of_a_few_megabytes():
-    """Each of a task's metrics carries the record; it must stay small."""
+    """Each question's record stands in it once, next to two dozen plain numbers."""
     from umu_tasks.tasks.records import score
 
     document = {
-        "profile_id": "0001", "task": "cls", "key": "occupation", "modality": "multimodal", "split": "full",
-        "question": "What is the occupation of the person in the image?", "options": ["Teacher", "Pilot"],
-        "option_letters": ["A", "B"], "gold": "Pilot", "gold_letter": "B", "official_gold": "Pilot",
+        "profile_id": "0001", "task": "cls", "key": "occupation", "field": "occupation", "modality": "multimodal",
+        "split": "full", "question": "What is the occupation of the person in the image?",
+        "options": ["Teacher", "Pilot"], "option_letters": ["A", "B"], "gold": "Pilot", "gold_letter": "B",
+        "official_gold": "Pilot",
     }  # fmt: skip
     line = len(json.dumps(score(document, ["The person is a sound engineer, as far as I can tell from it"]))) + 400
     assert line * 500 * 2 * 2 < 5_000_000

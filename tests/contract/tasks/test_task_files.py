@@ -10,9 +10,8 @@ import pytest
 from umu_tasks import plugin
 from umu_tasks.benchmarks.instances import TASKS
 from umu_tasks.benchmarks.splits import SPLITS, is_forget
-from umu_tasks.scoring.metrics import metric_names
+from umu_tasks.scoring.metrics import QUESTION_METRICS, reported_metrics
 from umu_tasks.tasks.command import builtin_clashes, describe
-from umu_tasks.tasks.records import REPORTED_RULES, suffix
 
 OURS = plugin.our_tasks()
 LEAVES = {name: settings for name, settings in OURS.items() if isinstance(settings["task"], str)}
@@ -50,16 +49,25 @@ def test_groups_name_what_there_is(group):
     assert set(GROUPS[group]) <= OURS.keys()
 
 
-@pytest.mark.parametrize("name", LEAVES)
-def test_leaf(name):
-    """A leaf's metrics, directions and selector follow from its name."""
+def better(name, split):
+    """Whether a higher value is better: scores should fall on a forget set; some values have no direction."""
+    if name.startswith(("modality_gap", "refusal_rate")):
+        return None
+    return name not in ("empty_rate", "failed") and not is_forget(split)
+
+
+@pytest.mark.parametrize("name", [name for name in LEAVES if name.startswith("umu_")])
+def test_umu_leaf(name):
+    """A leaf's metrics, directions and selector follow from its name; lmms-eval fails on an undeclared metric."""
     _, split, task = name.split("_")
     settings = LEAVES[name]
-    expected = [metric + suffix(rule) for rule in REPORTED_RULES for metric in metric_names(task, split)]
-    assert [metric["metric"] for metric in settings["metric_list"]] == expected
-    assert {metric["higher_is_better"] for metric in settings["metric_list"]} == {not is_forget(split)}
-    for metric in settings["metric_list"]:
-        assert metric["aggregation"].endswith(f".{metric['metric'].split('_official')[0].split('_strict')[0]}")
+    reported = reported_metrics(task, split)
+    functions = {one.name: one.base for one in reported} | {name: name for name in QUESTION_METRICS}
+    found = {metric["metric"]: metric for metric in settings["metric_list"]}
+    assert list(found) == ["record", *functions]
+    for metric, function in functions.items():
+        assert found[metric]["aggregation"] == f"umu_tasks.tasks.records.{function}"
+        assert found[metric]["higher_is_better"] is better(metric, split)
     kwargs = settings["dataset_kwargs"]
     file = plugin.task_path() / name.split("_")[0] / kwargs["data_files"]["test"]
     assert json.loads(file.read_text())[kwargs["field"]] == [{"split": split, "task": task}]
@@ -95,4 +103,4 @@ def test_list_shows_every_task_with_its_metrics():
     lines = describe(OURS)
     assert all(any(line.split()[:1] == [name] for line in lines) for name in OURS)
     (line,) = [line for line in lines if line.split()[:1] == ["umu_forget05_gen"]]
-    assert line.split()[1:] == ["rl_mul-", "rl_uni-", "rl_f-"]
+    assert line.split()[1:] == ["rl_mul-", "rl_uni-", "rl_f-", "modality_gap", "refusal_rate", "empty_rate-", "failed-"]

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import json
-from difflib import SequenceMatcher
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from umu_tasks.benchmarks.instances import Question
 from umu_tasks.scoring.answers import (
+    REPORTED_RULES,
+    RULE_VERSIONS,
     RULES,
     is_correct,
     is_refusal,
-    nearest_option,
     normalize,
     parse_response,
     suffix,
@@ -62,47 +60,6 @@ def test_response_ends_where_the_model_takes_another_turn(output, parsed):
 # ---- classification ---------------------------------------------------------------------------------------------
 
 
-def test_nearest_option_takes_the_first_on_a_tie():
-    """An empty output is 0 to every option and goes to the first."""
-    assert nearest_option("", list(JOBS.values())) == 0
-    assert nearest_option("ab", ["xx", "ba", "ab ", "ab  ", "ab "]) == 2
-
-
-def test_nearest_option_keeps_the_order_of_arguments():
-    """SequenceMatcher is not symmetric: for this output the other order picks the other option."""
-    response, options = "an a tall in", ["baker old pilot", "paris baker pilot"]
-    swapped = [SequenceMatcher(None, option, response).ratio() for option in options]
-    assert nearest_option(response, options) == 1
-    assert swapped[0] > swapped[1]
-
-
-def test_nearest_option_of_nothing_is_an_error():
-    with pytest.raises(ValueError, match="at least one option"):
-        nearest_option("Baker", [])
-
-
-@given(st.text("ab ", max_size=12), st.lists(st.text("ab ", max_size=12), min_size=1, max_size=4))
-def test_nearest_option_is_difflibs(response, options):
-    """Skipping by difflib's upper bounds must never change the winner."""
-    ratios = [SequenceMatcher(None, response, option).ratio() for option in options]
-    assert nearest_option(response, options) == ratios.index(max(ratios))
-
-
-def test_long_options_keep_the_library_heuristic():
-    """From 200 characters on difflib skips frequent characters, which makes the right long option lose here."""
-    life = (
-        "Mara Quill studied at the University of Sligo and later taught music in a small school near the harbour, "
-        "where she also led the choir and wrote songs about boats, storms and the people of the old town for forty "
-        "years"
-    )
-    response = "She studied at the University of Sligo and taught music near the harbour"
-    options = [life, "He was a pilot"]
-    assert len(life) >= 200
-    assert nearest_option(response, options) == 1
-    without = [SequenceMatcher(None, response, option, autojunk=False).ratio() for option in options]
-    assert without[0] > without[1]
-
-
 def test_rules_differ_on_a_sentence():
     """A full sentence names the option: nearest finds it, exact does not."""
     assert verdicts("She is a sound engineer.", choice()) == {"default": True, "official": False, "strict": False}
@@ -117,6 +74,13 @@ def test_empty_output_is_option_a_under_the_nearest_option():
     first = choice(gold="Teacher", letter="A")
     assert verdicts("", first) == {"default": True, "official": False, "strict": False}
     assert verdicts("", first, split="real") == {"default": True, "official": True, "strict": False}
+
+
+def test_full_stop_after_the_answer():
+    """ "Paris." for Paris: right for everyone but the published exact match, which real people are spared."""
+    question = choice(gold="Paris", options={"A": "Rome", "B": "Paris"})
+    assert verdicts("Paris.", question) == {"default": True, "official": False, "strict": True}
+    assert verdicts("Paris.", question, split="real") == {"default": True, "official": True, "strict": True}
 
 
 def test_official_is_exact_except_for_real_people():
@@ -205,8 +169,11 @@ def test_generation_has_no_verdict():
         is_correct("x", question, split="real")
 
 
-def test_suffixes():
-    assert [suffix(rule) for rule in RULES] == ["", "_official", "_strict"]
+def test_every_rule_is_reported_under_its_suffix_and_has_a_version():
+    """A rule left out would silently be missing from results; one without version couldn't be told from a later one."""
+    assert REPORTED_RULES == ("default", "official", "strict")
+    assert [suffix(rule) for rule in REPORTED_RULES] == ["", "_official", "_strict"]
+    assert RULE_VERSIONS.keys() == {*RULES, "text"}
 
 
 # ---- the fixture ------------------------------------------------------------------------------------------------

@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from datasets import Dataset
 
+from umu_tasks.backend.preflight import check_backend
 from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.sources import open_source
-from umu_tasks.tasks.abort import EvaluationAborted, aborts_on_error
+from umu_tasks.tasks.abort import aborts_on_error
 from umu_tasks.tasks.documents import build_dataset, documents_of
-from umu_tasks.tasks.records import Record, score
+from umu_tasks.tasks.records import Number, Record, score
 from umu_tasks.tasks.umu import prompts
 
 if TYPE_CHECKING:
@@ -45,11 +46,9 @@ def build_documents(selector: Dataset) -> Dataset:
     return build_dataset(documents)
 
 
-def text(document: Mapping[str, Any], model_settings: Mapping[str, Any] | None = None) -> str:
+def text(document: Mapping[str, Any]) -> str:
     """Return the user's text: the question and its instruction. Refuses a backend known to answer wrongly."""
-    unsupported = (model_settings or {}).get("unsupported")
-    if unsupported:
-        raise EvaluationAborted(str(unsupported))
+    check_backend()
     return str(document["prompt"])
 
 
@@ -81,6 +80,6 @@ def target(document: Mapping[str, Any]) -> str:
 
 
 @aborts_on_error
-def score_answer(document: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Record]:
-    """Return metric name -> record for one answered question."""
+def score_answer(document: Mapping[str, Any], outputs: Sequence[str]) -> dict[str, Record | Number]:
+    """Return one answered question's record, and metric name -> its number."""
     return score(document, outputs)

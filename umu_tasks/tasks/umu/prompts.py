@@ -19,6 +19,8 @@ GENERATION_INSTRUCTION: dict[Modality, str] = {
     "multimodal": "Answer the question based on your trained knowledge in one sentence accurately in ENGLISH.",
     "unimodal": "Answer the question based on your trained knowledge in one sentence in ENGLISH.",
 }
+# Questions that the published evaluator frames otherwise than the published training frames the same text.
+OWN_FRAMES: frozenset[tuple[Task, Modality]] = frozenset({("cls", "unimodal"), ("gen", "multimodal")})
 MAX_NEW_TOKENS: dict[Task, int] = {"cls": 50, "cloze": 50, "gen": 200}
 
 

@@ -22,13 +22,23 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from umu_tasks.benchmarks.cells import parse_cell
 from umu_tasks.benchmarks.errors import DataError, DataNotice, Report, raise_errors
 from umu_tasks.benchmarks.images import StoredImage, is_empty_cell
 from umu_tasks.benchmarks.instances import KnowledgeInstance, Modality, Profile, Question, Task, TrainingPair
+from umu_tasks.benchmarks.splits import SPLITS, resolve_split
+
+if TYPE_CHECKING:
+    from umu_tasks.benchmarks.profiles import ProfileSet
+    from umu_tasks.benchmarks.sources import Source
+
+__all__ = ["SPLITS", "resolve_split"]  # with the names below, what a source asks of a benchmark's rows
 
 BENCHMARK = "UMU-Bench"
+PAIRED = True
+SUBSETS: dict[str, tuple[str, str]] = {}  # every split has files of its own
 ID_COLUMN = "ID"
 IMAGE_COLUMN = "image"
 BIOGRAPHY_COLUMN = "Biography"
@@ -40,10 +50,27 @@ HALF_NAMES: dict[Modality, tuple[str, ...]] = {
     "unimodal": ("unimodal",),
     "multimodal": ("multimodal", "muitimodal"),  # the published data spells it "muitimodal"
 }
+IMAGE_MARKER = "<image>"  # prompts mark the place of the portrait with it
 MLLMU_COLUMNS = {"Classification_Task", "Generation_Task", "Mask_Task"}
 
 # "B", "B.", "B. text", "B) text", "(B) text", "B: text"; never the first letter of a word.
 _LETTER = re.compile(r"\s*\(?([A-Za-z])\s*(?:[.):]\s*(.*?))?\s*", re.DOTALL)
+
+
+def missing_columns(columns: Iterable[str]) -> list[str]:
+    """Return which of the benchmark's columns a file with these columns lacks."""
+    found = set(columns)
+    return [name for name in COLUMNS if name not in found]
+
+
+def training_people(source: Source, split: str) -> ProfileSet:
+    """Return the people of a split: every row holds its training pairs."""
+    return source.load(split)
+
+
+def merge_rows(profiles: list[Profile]) -> list[Profile]:
+    """Return the people of a split: a row is a person."""
+    return profiles
 
 
 def explain_columns(columns: Iterable[str]) -> str | None:
@@ -69,13 +96,15 @@ def parse_row(row: Mapping[str, object], *, file: str, report: Report = raise_er
     reader = _RowReader(row, file, profile_id, report)
     if is_empty_cell(row.get(IMAGE_COLUMN)):
         reader.problem(IMAGE_COLUMN, "missing image", "no image. Add one, or drop the row.")
-    return Profile(
+    profile = Profile(
         profile_id=profile_id,
         biography=str(row.get(BIOGRAPHY_COLUMN) or ""),
         open_image=StoredImage(row.get(IMAGE_COLUMN), file=file, row_id=profile_id, column=IMAGE_COLUMN),
         pairs=tuple(pair for modality, column in QA_COLUMNS.items() for pair in reader.pairs(column, modality)),
         instances=tuple(one for task, column in TASK_COLUMNS.items() for one in reader.instances(column, task)),
     )
+    reader.placeholders(profile)
+    return profile
 
 
 def parse_id(cell: object, *, file: str, report: Report = raise_errors) -> str:
@@ -106,6 +135,22 @@ class _RowReader:
 
     def problem(self, column: str, kind: str, text: str, error: type[DataError] = DataError) -> None:
         self.report(error(text, file=self.file, row_id=self.profile_id, column=column, kind=kind))
+
+    def placeholders(self, profile: Profile) -> None:
+        """Report texts with an image marker: a model would look for an image that is not there, or for a second one."""
+        for pair in profile.pairs:
+            self._placeholder(QA_COLUMNS[pair.modality], f"question {pair.key}", pair.modality, [pair.question])
+        for question in (one for instance in profile.instances for one in instance):
+            texts = [question.text, *question.options.values()]
+            self._placeholder(
+                TASK_COLUMNS[question.task], f"{question.modality} {question.key}", question.modality, texts
+            )
+
+    def _placeholder(self, column: str, name: str, modality: Modality, texts: list[str]) -> None:
+        if any(IMAGE_MARKER in text for text in texts):
+            kind = f"image marker in a {modality} question"
+            text = f"{name}: the text holds {IMAGE_MARKER!r}, which models read as an image. Take it out."
+            self.problem(column, kind, text, DataError if modality == "unimodal" else DataNotice)
 
     def pairs(self, column: str, modality: Modality) -> list[TrainingPair]:
         """Return the training pairs of `MM_QA` or `UM_QA`."""

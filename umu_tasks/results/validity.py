@@ -1,0 +1,28 @@
+"""Whether a run's scores may be read: a backend that fails, or a model that says nothing, has not forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+MAX_SHARE = 0.01  # of a leaf task's questions may have failed or have an empty output
+
+
+def judge(summaries: Mapping[str, Mapping[str, Any]], problems: Sequence[str] = ()) -> dict[str, Any]:
+    """Return ``{"valid": bool, "reasons": [str, …]}``.
+
+    Args:
+        summaries: leaf task -> `scoring.summary.summarize`.
+        problems: what else went wrong, one sentence each.
+    """
+    found = [_too_many(task, summary) for task, summary in summaries.items()]
+    reasons = [*(reason for reason in found if reason), *problems]
+    return {"valid": not reasons, "reasons": reasons}
+
+
+def _too_many(task: str, summary: Mapping[str, Any]) -> str | None:
+    empty, failed = int(summary["counts"]["empty"]), int(summary["counts"]["failed"])
+    questions = int(summary["questions"])
+    if empty + failed <= MAX_SHARE * questions:
+        return None
+    return f"{task}: {empty} empty and {failed} failed of {questions} outputs, where at most {MAX_SHARE:.0%} may be"
