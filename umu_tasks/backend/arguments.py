@@ -25,24 +25,34 @@ class BackendArguments:
     Attributes:
         pretrained: folder or hub id of the checkpoint; an adapter folder that names its base will do.
         peft: folder or hub id of an adapter to put on it.
-        prompt: ``published`` (the LLaVA-1.5 frame) or ``chat`` (the checkpoint's chat template); by default the first
-            for LLaVA-1.5 and the second for all others.
-        batch_size: questions answered at once, per process.
+        prompt: ``published`` (the LLaVA-1.5 frame) or ``chat`` (the checkpoint's chat template); by default the one
+            the checkpoint's training record names, else the first for LLaVA-1.5 and the second for all others.
+        batch_size: questions answered at once, per process; None (``auto``): as many as fit into the memory. What turns
+            out not to fit is tried again in smaller batches.
+        share_images: compute a portrait's part of the prompt once for all questions about it, in families where that
+            gives the same answers.
         device: ``cuda``, ``cuda:1``, ``cpu``; by default a GPU if there is one. Each process of `accelerate launch`
             takes its own.
         dtype: ``float32``, ``bfloat16`` or ``float16``; by default bfloat16 on a GPU and float32 on a CPU.
         attn_implementation: as in transformers; its own choice by default.
         trust_remote_code: run Python code that comes with the checkpoint.
+        cache: folder that keeps finished answers, so that a killed run goes on where it stopped (`answer_cache`); the
+            command's `--use_cache` does the same.
+        system_prompt: instruction before every prompt: ``mllmu_prompting05`` (10, 15; ``umu_prompting05`` alike), a
+            text file, or the text itself; see `system_prompts`.
     """
 
     pretrained: str
     peft: str | None = None
     prompt: PromptStyle | None = None
-    batch_size: int = 1
+    batch_size: int | None = 1
+    share_images: bool = True
     device: str | None = None
     dtype: str | None = None
     attn_implementation: str | None = None
     trust_remote_code: bool = False
+    cache: str | None = None
+    system_prompt: str | None = None
 
 
 def parse_arguments(text: str, defaults: Mapping[str, Any] | None = None) -> BackendArguments:
@@ -100,9 +110,11 @@ def _one_of(choices: tuple[str, ...]) -> Callable[[str, Any], Any]:
     return read
 
 
-def _positive_int(name: str, value: Any) -> int:
+def _batch_size(name: str, value: Any) -> int | None:
+    if value is None or str(value).lower() == "auto":
+        return None
     if isinstance(value, bool) or not re.fullmatch(r"\d+", str(value)) or int(value) < 1:
-        raise ArgumentError(f"model_args: {name}={value}: expected a whole number of at least 1.")
+        raise ArgumentError(f"model_args: {name}={value}: expected a whole number of at least 1, or auto.")
     return int(value)
 
 
@@ -117,9 +129,12 @@ _READERS: dict[str, Callable[[str, Any], Any]] = {
     "pretrained": _place,
     "peft": _place,
     "prompt": _one_of(PROMPT_STYLES),
-    "batch_size": _positive_int,
+    "batch_size": _batch_size,
+    "share_images": _bool,
     "device": _text,
     "dtype": _one_of(DTYPES),
     "attn_implementation": _one_of(ATTENTION),
     "trust_remote_code": _bool,
+    "cache": _place,
+    "system_prompt": _text,
 }

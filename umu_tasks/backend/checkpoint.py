@@ -12,11 +12,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
+from huggingface_hub import hf_hub_download
 from safetensors import SafetensorError
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor, GenerationConfig
 
 from umu_tasks.backend.arguments import BackendArguments
+from umu_tasks.backend.families import refusal
+from umu_tasks.backend.probe import require_both_modalities
 from umu_tasks.backend.prompting import PromptBuilder, default_style
+from umu_tasks.backend.repository import find_file
+from umu_tasks.backend.trained import trained_style
 
 logger = logging.getLogger(__name__)
 
@@ -64,20 +69,37 @@ def load_checkpoint(arguments: BackendArguments, device: torch.device) -> Checkp
             is missing or whose weights don't fit, a missing processor, weights that are not finite.
     """
     location = locate(arguments.pretrained, arguments.peft)
-    config = _load_config(location.base, trust_remote_code=arguments.trust_remote_code)
-    processor = _load_processor(location.processor, config, trust_remote_code=arguments.trust_remote_code)
-    try:
-        builder = PromptBuilder(processor, arguments.prompt or default_style(config.model_type))
-    except ValueError as error:
-        raise CheckpointError(f"pretrained={location.processor}: {error}") from error
+    builder = _load_builder(location, arguments)
     model = _load_model(location.base, arguments, _dtype(arguments.dtype, device))
-    eos = _eos_token_ids(model.generation_config, processor.tokenizer)
+    eos = _eos_token_ids(model.generation_config, builder.processor.tokenizer, builder)
     model.generation_config = _plain_generation_config(model.generation_config, eos, builder.pad_token_id)
     if location.adapter is not None:
         model = _add_adapter(model, location.adapter)
     model = model.to(device).eval()
     _require_finite(model, location)
     return Checkpoint(model, builder, location, eos)
+
+
+def load_builder(arguments: BackendArguments) -> PromptBuilder:
+    """Open the processor alone and return its prompt builder, in the style that `load_checkpoint` would choose.
+
+    Raises:
+        CheckpointError: as `load_checkpoint`, for all that shows without the weights.
+    """
+    return _load_builder(locate(arguments.pretrained, arguments.peft), arguments)
+
+
+def _load_builder(location: Location, arguments: BackendArguments) -> PromptBuilder:
+    _require_adapter_on_hub(location.adapter)
+    config = _load_config(location.base, trust_remote_code=arguments.trust_remote_code)
+    processor = _load_processor(location.processor, config, trust_remote_code=arguments.trust_remote_code)
+    try:
+        style = arguments.prompt or trained_style(location.adapter, location.base) or default_style(config.model_type)
+        builder = PromptBuilder(processor, style)
+        require_both_modalities(builder, config)
+    except ValueError as error:
+        raise CheckpointError(f"pretrained={location.processor}: {error}") from error
+    return builder
 
 
 # ---- where things are -------------------------------------------------------------------------------------------
@@ -96,7 +118,8 @@ def locate(pretrained: str, peft: str | None = None) -> Location:
                 f"pretrained={pretrained} is an adapter itself, so peft={peft} can't be put on it. "
                 "Give the base model as pretrained and one adapter as peft."
             )
-        pretrained, peft = _base_of(adapter_folder), str(adapter_folder)
+        on_hub = not Path(pretrained).expanduser().is_dir()
+        pretrained, peft = _base_of(adapter_folder), pretrained if on_hub else str(adapter_folder)
     _require_checkpoint("pretrained", pretrained)
     if peft is None:
         return Location(pretrained, None, pretrained)
@@ -106,7 +129,11 @@ def locate(pretrained: str, peft: str | None = None) -> Location:
 
 
 def _as_adapter_folder(name: str) -> Path | None:
+    """Return the folder of an adapter that was given as the checkpoint; of one on the hub, what is downloaded of it."""
     folder = Path(name).expanduser()
+    if not folder.exists() and _is_hub_id(name):
+        config = None if find_file(name, "config.json") else find_file(name, ADAPTER_CONFIG)
+        return config.parent if config is not None else None
     is_adapter = (folder / ADAPTER_CONFIG).is_file() and not _weight_files(folder)
     return folder if is_adapter else None
 
@@ -171,14 +198,20 @@ def _require_adapter(name: str) -> None:
         )
 
 
+def _require_adapter_on_hub(name: str | None) -> None:
+    """Find out that an adapter is out of reach before the base model's weights are fetched."""
+    if name is not None and not Path(name).expanduser().is_dir() and find_file(name, ADAPTER_CONFIG) is None:
+        _opened("peft", name, lambda: hf_hub_download(name, ADAPTER_CONFIG))
+
+
 def _has_processor(name: str) -> bool:
-    return any((Path(name).expanduser() / file).is_file() for file in _PROCESSOR_FILES)
+    return any(find_file(name, file) is not None for file in _PROCESSOR_FILES)
 
 
 def _warn_of_other_base(base: str, adapter: str) -> None:
     """An adapter on another base than its own gives other answers, which read like forgetting."""
-    file = Path(adapter).expanduser() / ADAPTER_CONFIG
-    if not file.is_file():
+    file = find_file(adapter, ADAPTER_CONFIG)
+    if file is None:
         return
     trained_on = json.loads(file.read_text(encoding="utf-8")).get("base_model_name_or_path")
     if trained_on and not _same_place(base, trained_on):
@@ -217,6 +250,10 @@ def _load_config(base: str, *, trust_remote_code: bool) -> Any:
             f"pretrained={base}: model type {config.model_type!r} takes no images as far as transformers knows; umu_hf "
             "needs an image-text-to-text model (LLaVA, Qwen-VL, …), since half of the questions show a portrait."
         )
+    model_class = None if own_code else AutoModelForImageTextToText._model_mapping[type(config)]
+    reason = refusal(config, model_class)
+    if reason is not None:
+        raise CheckpointError(f"pretrained={base}: {reason}")
     return config
 
 
@@ -265,7 +302,7 @@ def _add_adapter(model: Any, adapter: str) -> Any:
     from peft import PeftModel, get_peft_model_state_dict
     from peft.utils import load_peft_weights
 
-    stored = load_peft_weights(adapter, device="cpu")
+    stored = _opened("peft", adapter, lambda: load_peft_weights(adapter, device="cpu"))
     empty = [name for name, tensor in stored.items() if tensor.numel() == 0]
     if empty or not stored:
         raise CheckpointError(
@@ -306,11 +343,12 @@ def _dtype(name: str | None, device: torch.device) -> torch.dtype:
     return dtype
 
 
-def _eos_token_ids(generation_config: GenerationConfig, tokenizer: Any) -> tuple[int, ...]:
-    """Return every token that may end an answer: the checkpoint's own, and the tokenizer's, which training writes."""
+def _eos_token_ids(generation_config: GenerationConfig, tokenizer: Any, builder: PromptBuilder) -> tuple[int, ...]:
+    """Return every token that may end an answer: the checkpoint's own, the tokenizer's, and the prompt style's."""
     own = generation_config.eos_token_id
     listed = own if isinstance(own, list) else [own]
-    return tuple(dict.fromkeys(token for token in [*listed, tokenizer.eos_token_id] if token is not None))
+    ends = [*listed, tokenizer.eos_token_id, builder.end_token_id]
+    return tuple(dict.fromkeys(token for token in ends if token is not None))
 
 
 def _plain_generation_config(old: GenerationConfig, eos: tuple[int, ...], pad: int) -> GenerationConfig:

@@ -26,6 +26,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DEFAULT_MAX_NEW_TOKENS = 1024  # for tasks that name none, as in lmms-eval's own models
+NOT_FINITE = (
+    "the model's logits are not finite: its weights are broken (a training run that diverged?), or its dtype is too "
+    "small (dtype=float32 or bfloat16 in --model_args)."
+)
 
 
 class GenerationError(RuntimeError):
@@ -127,10 +131,7 @@ class NumberCheck(LogitsProcessor):
 
     def require_numbers(self) -> None:
         if self.broken is not None and bool(self.broken):
-            raise GenerationError(
-                "the model's logits are not finite: its weights are broken (a training run that diverged?), or its "
-                "dtype is too small (dtype=float32 or bfloat16 in --model_args)."
-            )
+            raise GenerationError(NOT_FINITE)
 
 
 @torch.inference_mode()
@@ -149,6 +150,19 @@ def generate(
     Raises:
         GenerationError: a prompt does not have the images it should have, or the model's logits are not finite.
     """
+    answers: dict[int, Answer] = {}
+    for rows in checkpoint.builder.groups(images):  # one group, but for models that can't mix modalities
+        found = _generate(checkpoint, [prompts[row] for row in rows], [images[row] for row in rows], settings)
+        answers.update(zip(rows, found, strict=True))
+    return [answers[row] for row in range(len(prompts))]
+
+
+def _generate(
+    checkpoint: Checkpoint,
+    prompts: Sequence[str],
+    images: Sequence[Sequence[Image]],
+    settings: GenerationSettings,
+) -> list[Answer]:
     model, builder = checkpoint.model, checkpoint.builder
     tokenizer = builder.processor.tokenizer
     inputs = builder.encode(prompts, images, padding_side="left")

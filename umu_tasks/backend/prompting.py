@@ -6,13 +6,17 @@ Two styles. ``published`` is the frame of the published LLaVA-1.5 scripts (``USE
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import copy
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
 
+from umu_tasks.backend.families import mixes_modalities
 from umu_tasks.benchmarks.instances import Question
 from umu_tasks.tasks.umu import prompts as umu_prompts
 
@@ -23,7 +27,7 @@ PromptStyle = Literal["published", "chat"]
 PROMPT_STYLES: tuple[PromptStyle, ...] = ("published", "chat")
 IMAGE_PLACEHOLDER = "<image>"
 # Padding value of each per-token input a processor may return; an input that is not listed is not per token.
-PER_TOKEN_PADDING = {"attention_mask": 0, "token_type_ids": 0, "mm_token_type_ids": 0}
+PER_TOKEN_PADDING = {"attention_mask": 0, "token_type_ids": 0, "mm_token_type_ids": 0, "cross_attention_mask": 0}
 
 
 def default_style(model_type: str) -> PromptStyle:
@@ -71,6 +75,9 @@ class PromptBuilder:
             raise ValueError("prompt=chat: this checkpoint's processor has no chat template. Use prompt=published.")
         self.processor = processor
         self.style = style
+        self.mixes_modalities = mixes_modalities(processor)
+        added = processor.tokenizer.added_tokens_decoder.values()
+        self._end_tokens = tuple(token.content for token in added if token.special)
 
     # ---- text -------------------------------------------------------------------------------------------------
 
@@ -101,7 +108,22 @@ class PromptBuilder:
                 f"its own generation prompt, so the answer can't be told from the prompt.\nPrompt: {prompt!r}\n"
                 f"Conversation: {whole!r}"
             )
-        return whole.removeprefix(prompt)
+        # The turn ends with its end token: what a template writes between turns is nothing to learn, and one that
+        # writes no end token (LLaVA-1.5's) would teach the model never to stop.
+        completion = whole.removeprefix(prompt).rstrip()
+        end: str = "" if completion.endswith(self._end_tokens) else self.processor.tokenizer.eos_token
+        return completion + end
+
+    @property
+    def end_token_id(self) -> int | None:
+        """The token that ends an assistant's turn in this style; None if the template can't write a finished turn."""
+        try:
+            completion = self.completion("?", "!", has_image=False)
+        except ValueError:
+            return None
+        end = max((token for token in self._end_tokens if completion.endswith(token)), key=len)
+        token_id: int = self.processor.tokenizer.convert_tokens_to_ids(end)
+        return token_id
 
     def chat(self, messages: Sequence[Mapping[str, Any]]) -> str:
         """Return the generation prompt that the checkpoint's chat template makes of `messages`."""
@@ -109,6 +131,14 @@ class PromptBuilder:
         return text
 
     # ---- token ids --------------------------------------------------------------------------------------------
+
+    def groups(self, images: Sequence[Sequence[Image]]) -> list[list[int]]:
+        """Return which rows may go through the model in one batch: all of them, or each modality for itself."""
+        rows = range(len(images))
+        if self.mixes_modalities:
+            return [list(rows)]
+        kinds = ([row for row in rows if images[row]], [row for row in rows if not images[row]])
+        return [kind for kind in kinds if kind]
 
     def encode(
         self, prompts: Sequence[str], images: Sequence[Sequence[Image]], *, padding_side: Literal["left", "right"]
@@ -123,7 +153,12 @@ class PromptBuilder:
         Returns:
             `input_ids` and `attention_mask` (batch, seq_len) and the processor's image inputs for the rows that have
             images, in row order. Without any image in the batch there is no image input at all.
+
+        Raises:
+            ValueError: a batch that mixes modalities, for a model that can't (see `groups`).
         """
+        if len(self.groups(images)) > 1:
+            raise ValueError("this model can't take rows with and without an image in one batch (see `groups`).")
         with_image = [row for row, own in enumerate(images) if own]
         without = [row for row, own in enumerate(images) if not own]
         # Processors disagree on batches that mix the two kinds (some raise, some shift images between rows): each kind
@@ -150,8 +185,9 @@ class PromptBuilder:
                 other prompt ids than evaluation.
         """
         own = [list(images)] if images else None
-        (prompt_tokens,), _ = self._process([prompt], own)
-        (whole,), image_inputs = self._process([prompt + completion], own)
+        with images_read_once(self.processor):
+            (prompt_tokens,), _ = self._process([prompt], own)
+            (whole,), image_inputs = self._process([prompt + completion], own)
         prompt_ids, ids = prompt_tokens["input_ids"], whole["input_ids"]
         start = prompt_ids.numel()
         if start >= ids.numel() or not torch.equal(ids[:start], prompt_ids):
@@ -167,22 +203,29 @@ class PromptBuilder:
         tokenizer = self.processor.tokenizer
         return tokenizer.pad_token_id if tokenizer.pad_token_id is not None else tokenizer.eos_token_id
 
+    def tokenize(self, text: str) -> Tensor:
+        """Return a prompt's token ids (seq_len,) as `encode` has them, but with one token, its marker, for an image."""
+        ids = self.processor.tokenizer(text, add_special_tokens=self._adds_special_tokens([text]))["input_ids"]
+        return torch.tensor(ids, dtype=torch.long)
+
+    def _adds_special_tokens(self, texts: Sequence[str]) -> bool:
+        # A chat template writes the begin token itself; adding special tokens would write it twice.
+        bos = getattr(self.processor.tokenizer, "bos_token", None)
+        return not (bos and all(text.startswith(bos) for text in texts))
+
     def _process(
         self, texts: list[str], images: list[list[Image]] | None
     ) -> tuple[list[dict[str, Tensor]], dict[str, Tensor]]:
         """Run the processor without padding; return per-row token inputs and the image inputs of the whole batch."""
-        tokenizer = self.processor.tokenizer
-        # A chat template writes the begin token itself; adding special tokens would write it twice.
-        bos = getattr(tokenizer, "bos_token", None)
-        add_special_tokens = not (bos and all(text.startswith(bos) for text in texts))
+        add_special_tokens = self._adds_special_tokens(texts)
         # Rows differ in length, so the processor can't make tensors of the token inputs: lists first, tensors after.
         encoded = self.processor(
             text=texts, **({"images": images} if images else {}), padding=False, add_special_tokens=add_special_tokens
         )
         token_names = {"input_ids", *PER_TOKEN_PADDING} & set(encoded)
         rows = [
-            {name: torch.as_tensor(encoded[name][row], dtype=torch.long).reshape(-1) for name in sorted(token_names)}
-            for row in range(len(texts))
+            {name: torch.as_tensor(encoded[name][row], dtype=torch.long)[: len(ids)] for name in sorted(token_names)}
+            for row, ids in enumerate(encoded["input_ids"])
         ]
         image_inputs = {name: _as_tensor(value) for name, value in encoded.items() if name not in token_names}
         return rows, image_inputs
@@ -197,20 +240,58 @@ def user_message(text: str, *, has_image: bool) -> list[dict[str, Any]]:
 def pad_rows(
     rows: Sequence[Mapping[str, Tensor]], pad_token_id: int, *, padding_side: Literal["left", "right"]
 ) -> dict[str, Tensor]:
-    """Pad per-token inputs of rows (seq_len,) of different length to (batch, longest)."""
+    """Pad per-token inputs of rows (seq_len, …) of different length to (batch, longest, …).
+
+    A row that lacks an input which another has (a row without an image) gets its padding value throughout.
+    """
     values = {"input_ids": pad_token_id, **PER_TOKEN_PADDING}
     names = set().union(*rows)
     longest = max(row["input_ids"].numel() for row in rows)
     padded: dict[str, Tensor] = {}
     for name in sorted(names):
-        out = torch.full((len(rows), longest), values[name], dtype=torch.long)
+        shapes = [row[name].shape[1:] for row in rows if name in row]
+        more = [max(sizes) for sizes in zip(*shapes, strict=True)]  # Mllama's mask has images and tiles behind
+        out = torch.full((len(rows), longest, *more), values[name], dtype=torch.long)
         for index, row in enumerate(rows):
             length = row["input_ids"].numel()
             where = slice(longest - length, longest) if padding_side == "left" else slice(0, length)
             if name in row:
-                out[index, where] = row[name]
+                out[index, where] = _grown(row[name], more, values[name])
         padded[name] = out
     return padded
+
+
+def _grown(value: Tensor, more: Sequence[int], padding: int) -> Tensor:
+    """Pad what is behind the first dimension to the sizes `more`."""
+    missing = [large - size for large, size in zip(more, value.shape[1:], strict=True)]
+    return F.pad(value, [amount for one in reversed(missing) for amount in (0, one)], value=padding)
+
+
+@contextmanager
+def images_read_once(processor: Any) -> Iterator[None]:
+    """Have `processor` reuse the first images it processes for all calls inside: encode one row's texts only."""
+    inner = processor.image_processor
+    processor.image_processor = _FirstResult(inner)
+    try:
+        yield
+    finally:
+        processor.image_processor = inner
+
+
+class _FirstResult:
+    """An image processor that does its work once."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner = inner
+        self._result: Any = None
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if self._result is None:
+            self._result = self._inner(*args, **kwargs)
+        return copy.copy(self._result)  # processors take entries out of it
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
 
 
 def _as_tensor(value: Any) -> Tensor:

@@ -10,6 +10,7 @@ import os
 import sys
 from pathlib import Path
 
+import generation_spy
 import lmms_eval.__main__  # noqa: F401
 from lmms_eval.cli.dispatch import main
 from lmms_eval.tasks import TaskManager
@@ -24,6 +25,7 @@ def run(job: dict) -> None:
     os.environ.update(job["env"])
     os.chdir(job["cwd"])
     sys.argv = ["lmms-eval", *job["argv"]]
+    generation_spy.install()
     sys.exit(main())
 
 

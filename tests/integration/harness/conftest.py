@@ -182,6 +182,7 @@ class LmmsEval:
         data: Path | str = FIXTURE / "data",
         env: dict[str, str] | None = None,
         cwd: Path | None = None,
+        saving: tuple[str, ...] = ("--output_path", "--log_samples"),
     ) -> Run:
         """Run `lmms-eval ARGV`; an evaluation writes results and samples to the run's `output`."""
         assert self.server.stdin is not None
@@ -191,10 +192,10 @@ class LmmsEval:
             self.ready = True
         self.runs += 1
         output, log = self.folder / f"out {self.runs}", self.folder / f"{self.runs}.log"
-        saving = ["--output_path", str(output), "--log_samples"] if argv[0].startswith("--") else []
+        given = [f"{one}={output}" if one == "--output_path" else one for one in saving]
         job = {
-            "argv": [*argv, *saving],
-            "env": {"UMU_DATA": str(data)},
+            "argv": [*argv, *(given if argv[0].startswith("--") else ())],
+            "env": {"UMU_DATA": str(data), **(env or {})},
             "cwd": str(cwd or self.folder),
             "log": str(log),
         }
@@ -227,6 +228,26 @@ def lmms_eval(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LmmsEval]:
     command = LmmsEval(tmp_path_factory.mktemp("lmms eval"))
     yield command
     command.close()
+
+
+Batches = list[list[str]]
+
+
+@pytest.fixture(scope="session")
+def spied(lmms_eval: LmmsEval, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., tuple[Run, Batches]]:
+    """Run the command; return the run and the prompts of each batch the model was asked (plugins/generation_spy.py).
+
+    `kill_at` kills the process when it asks that batch, counted from 1.
+    """
+    folder = tmp_path_factory.mktemp("spied")
+
+    def run(*argv: str, kill_at: int = 0) -> tuple[Run, Batches]:
+        calls = folder / f"{lmms_eval.runs}.jsonl"
+        done = lmms_eval(*argv, env={"GENERATION_SPY_FILE": str(calls), "GENERATION_SPY_KILL": str(kill_at)})
+        lines = calls.read_text(encoding="utf-8").splitlines() if calls.exists() else []
+        return done, [json.loads(line) for line in lines]
+
+    return run
 
 
 @pytest.fixture(scope="session")

@@ -11,9 +11,22 @@ from umu_tasks.backend.arguments import ArgumentError, BackendArguments, make_ar
 
 def test_all_settings():
     text = "pretrained=/a b/c,peft=/x,prompt=chat,batch_size=8,device=cpu,dtype=float32,attn_implementation=eager"
-    assert parse_arguments(text + ",trust_remote_code=True") == BackendArguments(
-        "/a b/c", "/x", "chat", 8, "cpu", "float32", "eager", True
+    assert parse_arguments(text + ",trust_remote_code=True,share_images=False") == BackendArguments(
+        "/a b/c",
+        "/x",
+        "chat",
+        batch_size=8,
+        share_images=False,
+        device="cpu",
+        dtype="float32",
+        attn_implementation="eager",
+        trust_remote_code=True,
     )
+
+
+def test_batch_size_may_be_left_to_the_backend():
+    assert parse_arguments("pretrained=x,batch_size=auto").batch_size is None
+    assert parse_arguments("pretrained=x", {"batch_size": "auto"}).batch_size is None
 
 
 @pytest.mark.parametrize("name", ["007", "1e5", "True", "a, b", "it's", "x=y", "v{1}"])
@@ -37,7 +50,7 @@ def test_model_args_win_over_the_commands_flags():
         ("pretrained=", "pretrained is missing"),
         ("/some/folder", "expected name=value, found '/some/folder'"),
         ("pretrained=x,max_length=3", "umu_hf doesn't know max_length. It knows: pretrained, peft, prompt, batch_size"),
-        ("pretrained=x,batch_size=auto", "batch_size=auto: expected a whole number of at least 1"),
+        ("pretrained=x,batch_size=many", "batch_size=many: expected a whole number of at least 1, or auto"),
         ("pretrained=x,batch_size=0", "batch_size=0: expected a whole number of at least 1"),
         ("pretrained=x,prompt=plain", "prompt=plain: choose one of published, chat"),
         ("pretrained=x,dtype=int8", "dtype=int8: choose one of float32, bfloat16, float16"),

@@ -1,4 +1,4 @@
-"""A task's `generation_kwargs`, stop strings, and how requests are put into batches."""
+"""A task's `generation_kwargs`, stop strings, and numbers that are none."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import torch
 from transformers import GenerationConfig
 
 from umu_tasks.backend.generation import GenerationError, GenerationSettings, NumberCheck, StopStrings, cut
-from umu_tasks.backend.umu_hf import Request, batches
 
 BASE = GenerationConfig(eos_token_id=[2, 7], pad_token_id=0, bos_token_id=1)
 
@@ -71,23 +70,6 @@ def test_stop_strings_look_at_the_answer_only():
     rows = torch.tensor([[ord(c) for c in "ST:abcdefST:"], [ord(c) for c in "ST:abcdefgST"]])
     assert stop(rows[:, :4], None).tolist() == [False, False]
     assert stop(rows, None).tolist() == [True, False]
-
-
-def request(index, *, tokens=50, modality="unimodal", length=10):
-    document = {"published_prompt": "", "profile_id": "1", "modality": modality}
-    return Request(index, "x" * length, None, document, GenerationSettings(tokens), "task")
-
-
-def test_batches_share_settings_and_put_the_costly_first():
-    """Out of memory shows up at once, and no batch mixes token limits."""
-    queue = [
-        request(0), request(1, modality="multimodal"), request(2, length=20), request(3, tokens=9), request(4, tokens=9)
-    ]  # fmt: skip
-    ordered = sorted(queue, key=lambda one: one.order)
-    assert [one.index for one in ordered] == [3, 4, 1, 2, 0]
-    assert [[one.index for one in batch] for batch in batches(ordered, 2)] == [[3, 4], [1, 2], [0]]
-    assert [len(batch) for batch in batches(ordered, 100)] == [2, 3]
-    assert list(batches([], 4)) == []
 
 
 def test_logits_that_are_no_numbers_are_an_error():

@@ -1,0 +1,289 @@
+"""Answers many questions about one portrait with one pass over the portrait.
+
+In LLaVA-1.5's prompts 576 of about 640 tokens are the image, and it stands before the question: up to there all
+questions about one person are the same tokens. Their attention states are computed once for each image, many images in
+one batch, and every question goes on from them. Exact: the same sums as in a prompt of its own, in another order.
+
+Greedy decoding only, and only for models whose image goes before the question into a causal language model with plain
+positions (`supports`); all others are asked the plain way (`generation.generate`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
+
+import torch
+from torch import Tensor
+
+from umu_tasks.backend.checkpoint import Checkpoint
+from umu_tasks.backend.generation import NOT_FINITE, Answer, GenerationError, GenerationSettings, StopStrings, cut
+from umu_tasks.backend.prefix_cache import PrefixStates
+from umu_tasks.backend.probe import image_token_id
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+T = TypeVar("T")
+
+# Families whose image features take the place of tokens of one causal sequence with positions 0, 1, 2, …
+FAMILIES = ("llava", "llava_next", "vipllava", "llava_onevision", "internvl")
+FINISHED_CHECK = 4  # steps between two looks at whether all rows have ended: a look waits for the GPU
+
+
+class Asked(NamedTuple):
+    """A question with one image: what `generation.generate` takes for one row."""
+
+    prompt: str
+    image: Image
+    settings: GenerationSettings
+
+
+@dataclass(slots=True)
+class _Portrait:
+    """An image with the questions about it.
+
+    Attributes:
+        prefix: (prefix_len,) token ids up to the image's last token.
+        inputs: the processor's image inputs for this one image.
+        suffixes: place in the list of questions -> the token ids after the prefix.
+    """
+
+    prefix: Tensor
+    inputs: Mapping[str, Tensor]
+    suffixes: dict[int, Tensor] = field(default_factory=dict)
+
+
+def supports(checkpoint: Checkpoint) -> bool:
+    """Return whether questions of this checkpoint can share their image."""
+    return can_share_prefix(checkpoint.model.config, checkpoint.builder.processor)
+
+
+def can_share_prefix(config: Any, processor: Any) -> bool:
+    """Return whether a model of this config reads an image and what follows as one causal sequence of tokens."""
+    known = image_token_id(config, processor) is not None
+    return known and config.model_type in FAMILIES and not _slides(config)
+
+
+def can_share(settings: GenerationSettings) -> bool:
+    """Return whether answers under these settings can be decoded here: greedily, one beam."""
+    return settings.temperature == 0 and settings.num_beams == 1
+
+
+class SharedPrefix:
+    """Answers questions about images with a model that `supports` finds fit.
+
+    Args:
+        batch_size: questions decoded at once.
+    """
+
+    def __init__(self, checkpoint: Checkpoint, batch_size: int) -> None:
+        self.checkpoint = checkpoint
+        self.batch_size = batch_size
+        # Their states are held while their questions are answered, and a batch of questions holds its own copy.
+        self.portraits = max(1, batch_size // 2)
+        token = image_token_id(checkpoint.model.config, checkpoint.builder.processor)
+        self._image_token = -1 if token is None else token
+        self._expansion_checked = False
+
+    @torch.inference_mode()
+    def answer(self, asked: Sequence[Asked]) -> Iterator[dict[int, Answer]]:
+        """Yield place in `asked` -> answer, batch after batch.
+
+        Raises:
+            GenerationError: a prompt does not have exactly one image, or the model's logits are not finite.
+        """
+        read = self._read(asked)
+        for portraits in _chunks(sorted(read, key=lambda one: one.prefix.numel()), self.portraits, _same_length):
+            states = self._states(portraits)
+            rows = [
+                (asked[place].settings, suffix.numel(), place, number, suffix)
+                for number, portrait in enumerate(portraits)
+                for place, suffix in portrait.suffixes.items()
+            ]
+            rows.sort(key=lambda row: row[:3])
+            for batch in _chunks(rows, self.batch_size, lambda one, other: one[0] == other[0]):
+                settings, suffixes = batch[0][0], [row[4] for row in batch]
+                decoder = _Decoder(self.checkpoint, states, [row[3] for row in batch], suffixes, settings)
+                yield dict(zip((row[2] for row in batch), decoder.run(), strict=True))
+
+    # ---- tokens -------------------------------------------------------------------------------------------------
+
+    def _read(self, asked: Sequence[Asked]) -> list[_Portrait]:
+        """Encode the questions; an image goes through the processor once."""
+        portraits: dict[str, _Portrait] = {}
+        for place, one in enumerate(asked):
+            # The text before the image is part of the key: what stands there must be the same tokens too.
+            before = one.prompt.split(self._marker, 1)[0]
+            key = f"{image_key(one.image)} {before}"
+            portrait = portraits.get(key)
+            if portrait is None:
+                portrait, suffix = self._encode(one)
+                portraits[key] = portrait
+            else:
+                suffix = self._suffix(one, portrait)
+            portrait.suffixes[place] = suffix
+        return list(portraits.values())
+
+    @property
+    def _marker(self) -> str:
+        return str(self.checkpoint.builder.processor.image_token)
+
+    def _encode(self, one: Asked) -> tuple[_Portrait, Tensor]:
+        inputs = self.checkpoint.builder.encode([one.prompt], [[one.image]], padding_side="left")
+        ids = inputs.pop("input_ids")[0]  # (seq_len,)
+        inputs.pop("attention_mask")
+        end = self._after_image(ids, one.prompt)
+        return _Portrait(ids[:end], inputs), ids[end:]
+
+    def _suffix(self, one: Asked, portrait: _Portrait) -> Tensor:
+        """Return the ids after the image without touching the image again."""
+        builder = self.checkpoint.builder
+        if one.prompt.count(self._marker) != 1:
+            raise GenerationError(f"expected one image marker in the prompt. Prompt: {one.prompt[:300]!r}.")
+        ids = builder.tokenize(one.prompt)
+        suffix = ids[self._after_image(ids, one.prompt) :]
+        if not self._expansion_checked:  # once a checkpoint: is the processor's own way the same?
+            whole = builder.encode([one.prompt], [[one.image]], padding_side="left")["input_ids"][0]
+            if not torch.equal(whole, torch.cat((portrait.prefix, suffix))):
+                raise GenerationError("the processor writes a prompt's text differently when its image is given.")
+            self._expansion_checked = True
+        return suffix
+
+    def _after_image(self, ids: Tensor, prompt: str) -> int:
+        places = (ids == self._image_token).nonzero()
+        if not len(places):
+            raise GenerationError(f"a prompt with one image has no image token. Prompt: {prompt[:300]!r}.")
+        return int(places[-1]) + 1
+
+    # ---- states -------------------------------------------------------------------------------------------------
+
+    def _states(self, portraits: Sequence[_Portrait]) -> PrefixStates:
+        model = self.checkpoint.model
+        ids = torch.stack([one.prefix for one in portraits]).to(model.device)  # (portraits, prefix_len)
+        names = portraits[0].inputs
+        images = {name: torch.cat([one.inputs[name] for one in portraits]) for name in names}
+        outputs = model(
+            input_ids=ids,
+            attention_mask=torch.ones_like(ids),
+            use_cache=True,
+            logits_to_keep=1,
+            **{name: _to_model(value, model) for name, value in images.items()},
+        )
+        return PrefixStates.of(getattr(outputs, _cache_name(model)))
+
+
+class _Decoder:
+    """Greedy decoding of one batch of rows that go on from prefix states."""
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        states: PrefixStates,
+        rows: Sequence[int],
+        suffixes: Sequence[Tensor],
+        settings: GenerationSettings,
+    ) -> None:
+        self.model, self.tokenizer = checkpoint.model, checkpoint.builder.processor.tokenizer
+        self.settings = settings
+        self.ends = torch.tensor(checkpoint.eos_token_ids, device=self.model.device)
+        self.pad = checkpoint.builder.pad_token_id
+        self.lengths = [states.length + suffix.numel() for suffix in suffixes]
+        longest = max(suffix.numel() for suffix in suffixes)
+        self.ids = torch.full((len(rows), longest), self.pad)  # (batch, suffix_len), padded on the left
+        mask = torch.ones(len(rows), states.length + longest, dtype=torch.long)  # (batch, prefix_len + suffix_len)
+        for row, suffix in enumerate(suffixes):
+            self.ids[row, longest - suffix.numel() :] = suffix
+            mask[row, states.length : states.length + longest - suffix.numel()] = 0
+        self.ids, self.mask = self.ids.to(self.model.device), mask.to(self.model.device)
+        self.cache = states.for_rows(rows, longest + settings.max_new_tokens)
+        self.prefix_length = states.length
+        self.cache_name = _cache_name(self.model)
+
+    def run(self) -> list[Answer]:
+        """Return the rows' answers."""
+        positions = (self.mask.cumsum(dim=1) - 1).clamp(min=0)[:, self.prefix_length :]  # (batch, suffix_len)
+        broken = torch.zeros((), dtype=torch.bool, device=self.ids.device)
+        done = torch.zeros(len(self.ids), dtype=torch.bool, device=self.ids.device)  # (batch,)
+        stopping = StopStrings(self.tokenizer, self.settings.until, 0) if self.settings.until else None
+        step, written = self.ids, self.ids[:, :0]  # (batch, new), (batch, so far)
+        while True:
+            logits = self._logits(step, positions)  # (batch, vocab)
+            broken |= ~torch.isfinite(logits).all()
+            step = torch.where(done, self.pad, logits.argmax(dim=-1)).unsqueeze(1)
+            written = torch.cat((written, step), dim=1)
+            done |= torch.isin(step[:, 0], self.ends)
+            count = written.shape[1]
+            if count == self.settings.max_new_tokens:
+                break
+            if count % FINISHED_CHECK == 0:
+                if stopping is not None:
+                    done |= stopping(written, logits)
+                if bool(done.all()):
+                    break
+            positions = positions[:, -1:] + 1
+            self.mask = torch.cat((self.mask, torch.ones_like(step)), dim=1)
+        if bool(broken):
+            raise GenerationError(NOT_FINITE)
+        return self._answers(written.tolist())
+
+    def _logits(self, ids: Tensor, positions: Tensor) -> Tensor:
+        outputs = self.model(
+            input_ids=ids,
+            attention_mask=self.mask,
+            position_ids=positions,
+            use_cache=True,
+            logits_to_keep=1,
+            **{self.cache_name: self.cache},
+        )
+        return outputs.logits[:, -1]
+
+    def _answers(self, written: Sequence[Sequence[int]]) -> list[Answer]:
+        ends = {*self.ends.tolist(), self.pad}
+        counts = [next((i for i, token in enumerate(row) if token in ends), len(row)) for row in written]
+        kept = [list(row[:count]) for row, count in zip(written, counts, strict=True)]
+        texts = self.tokenizer.batch_decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        return [
+            Answer(cut(text, self.settings.until), length, count)
+            for text, length, count in zip(texts, self.lengths, counts, strict=True)
+        ]
+
+
+def image_key(image: Image) -> str:
+    """Return what two images with the same pixels, size and mode share."""
+    return hashlib.sha256(f"{image.mode}{image.size}".encode() + image.tobytes()).hexdigest()
+
+
+def _cache_name(model: Any) -> str:
+    """Return what this transformers version calls the cache."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    return "cache" if "cache" in inspect.signature(base.forward).parameters else "past_key_values"
+
+
+def _slides(config: Any) -> bool:
+    """Return whether some layers attend to a window only: the prefix would have to be cut there."""
+    text = config.get_text_config()
+    return any(kind != "full_attention" for kind in getattr(text, "layer_types", None) or ())
+
+
+def _same_length(one: _Portrait, other: _Portrait) -> bool:
+    return one.prefix.numel() == other.prefix.numel()
+
+
+def _chunks(items: Iterable[T], size: int, together: Callable[[T, T], bool]) -> Iterator[list[T]]:
+    """Yield the items in lists of at most `size`; neighbours that may not go together are in different ones."""
+    chunk: list[T] = []
+    for item in items:
+        if chunk and (len(chunk) == size or not together(chunk[-1], item)):
+            yield chunk
+            chunk = []
+        chunk.append(item)
+    if chunk:
+        yield chunk
+
+
+def _to_model(value: Tensor, model: Any) -> Tensor:
+    return value.to(model.device, model.dtype) if value.is_floating_point() else value.to(model.device)
