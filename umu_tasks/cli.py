@@ -1,9 +1,10 @@
-"""The `umu` command: `umu demo`, `umu data check`, `umu data build-mini`, `umu tasks`, `umu report`."""
+"""The `umu` command: `umu demo`, `umu data check`, `umu data build-mini`, `umu tasks`, `umu prompts`, `umu report`."""
 
 from __future__ import annotations
 
 import argparse
 import importlib
+import importlib.util
 import sys
 from collections.abc import Sequence
 
@@ -12,7 +13,9 @@ from umu_tasks.benchmarks.errors import DataError
 
 # Each module has `register(commands)`: it adds its parser and sets `run`, a function from the parsed arguments to the
 # exit status. They import heavy libraries inside `run`, so that `umu --help` answers at once.
-COMMANDS = ("umu_tasks.demo", "umu_tasks.report.command", "umu_tasks.tasks.command")
+COMMANDS = ("umu_tasks.demo", "umu_tasks.judge.command", "umu_tasks.report.command", "umu_tasks.tasks.command")
+# Commands that the trainers bring, where they are installed; nothing else here knows of them.
+TRAINER_COMMANDS = ("umu_trainers.prompts.command",)
 DATA_COMMANDS = ("umu_tasks.benchmarks.command", "umu_tasks.mini.command")
 
 
@@ -22,7 +25,8 @@ def build_parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"umu-bench {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in COMMANDS:
+    trainers = TRAINER_COMMANDS if importlib.util.find_spec("umu_trainers") else ()
+    for name in (*COMMANDS, *trainers):
         importlib.import_module(name).register(commands)
     data = commands.add_parser("data", help="check or build benchmark data")
     data_commands = data.add_subparsers(title="commands", metavar="COMMAND", required=True)

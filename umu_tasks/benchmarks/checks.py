@@ -10,7 +10,7 @@ from typing import Any, Literal
 from tqdm import tqdm
 
 from umu_tasks.benchmarks.errors import DataError, DataNotice
-from umu_tasks.benchmarks.instances import MODALITIES, TASK_NAMES, TASKS, KnowledgeInstance, Profile, Question
+from umu_tasks.benchmarks.instances import MODALITIES, TASK_NAMES, TASKS, KnowledgeInstance, Modality, Profile, Question
 from umu_tasks.benchmarks.sources import (
     Part,
     Source,
@@ -53,6 +53,7 @@ class CheckReport:
     source: str
     kind: str
     splits: dict[str, SplitCounts] = field(default_factory=dict)
+    known_splits: tuple[str, ...] = SPLITS
     findings: list[Finding] = field(default_factory=list)
 
     def of(self, severity: Severity) -> list[Finding]:
@@ -81,7 +82,7 @@ def check_source(
         names = source.splits() if split is None else (source.resolve(split),)
     except DataError as error:
         return CheckReport(spec or benchmark, "unknown", findings=[_finding(error, split)])
-    report = CheckReport(source.spec, source.kind)
+    report = CheckReport(source.spec, source.kind, known_splits=source.rows.SPLITS)
     checks = [_SplitCheck(source, name, report, progress) for name in names]
     complete = {check.split: tuple(check.ids) for check in checks if check.run()}
     _check_sets(source, names, complete, report)
@@ -125,6 +126,7 @@ class _SplitCheck:
         self.progress = progress
         self.ids: dict[str, None] = {}  # in order
         self.counts = report.splits[split] = SplitCounts()
+        self.without_pairs: dict[Modality, list[str]] = {}
 
     def run(self) -> bool:
         """Check the split; return whether all of its rows could be read."""
@@ -161,18 +163,22 @@ class _SplitCheck:
         self.counts.people += 1
         for pair in profile.pairs:
             self.counts.pairs[pair.modality] += 1
-        for instance in profile.instances:
-            self.counts.instances[instance.unimodal.task] += 1
+        for modality, column in self.source.rows.QA_COLUMNS.items():
+            if column not in faulty_columns and not any(pair.modality == modality for pair in profile.pairs):
+                self.without_pairs.setdefault(modality, []).append(profile.profile_id)
+        for task, _ in {(question.task, question.key) for question in profile.every_question()}:
+            self.counts.instances[task] += 1
         if profile.profile_id in self.ids:
             text = "this ID comes up again in the split. Remove the copy, or give it its own ID."
             yield DataError(text, file=file, row_id=profile.profile_id, kind="duplicate ID")
         self.ids[profile.profile_id] = None
         if self.source.rows.IMAGE_COLUMN not in faulty_columns:
             try:
-                profile.open_image()
+                for open_image in profile.images():
+                    open_image()
             except DataError as error:
                 yield error
-        for instance in profile.instances:
+        for instance in profile.instances if self.source.rows.PAIRED else ():
             yield from _oddities(instance, file)
 
     def _check_sizes(self) -> None:
@@ -180,16 +186,30 @@ class _SplitCheck:
             self._add(DataError("no rows.", file=f"{self.source.spec}, split {self.split}", kind="empty split"))
             return
         for task, count in self.counts.instances.items():
-            if not count:
+            if not count and (self.source.rows.PAIRED or any(self.counts.instances.values())):
                 self._add(
                     DataNotice(
                         f"no {task} instances.", file=f"{self.source.spec}, split {self.split}", kind="no instances"
                     )
                 )
+        for modality, ids in self.without_pairs.items():
+            self._add(self._no_pairs(modality, ids))
         declared = self.source.declared_rows(self.split)
         if declared is not None and declared != self.counts.people:
             text = declared_rows_differ(self.source.spec, self.split, declared, self.counts.people)
             self._add(DataNotice(text, kind="row count differs from the dataset card"))
+
+    def _no_pairs(self, modality: Modality, ids: list[str]) -> DataNotice:
+        """Evaluation does without training pairs; training takes what is there, which may be nothing."""
+        named = ", ".join(ids[:10]) + (", …" if len(ids) > 10 else "")
+        whose = "all" if len(ids) == self.counts.people else f"{len(ids)} of {self.counts.people}"
+        return DataNotice(
+            f"no {modality} training pairs for {whose} people (ID {named}): training has nothing to learn of them in "
+            "this modality. Add some, or train with the other modality only.",
+            file=f"{self.source.spec}, split {self.split}",
+            column=self.source.rows.QA_COLUMNS[modality],
+            kind="no training pairs",
+        )
 
     def _add(self, error: DataError) -> None:
         self.report.findings.append(_finding(error, self.split))
@@ -238,7 +258,7 @@ def _full_stop(question: Question) -> Iterator[tuple[str, str]]:
 def render(report: CheckReport, *, examples: int = 3) -> str:
     """Return the report as text: a table of what was found, then problems by kind with the first few of each."""
     lines = [f"{report.source} ({report.kind})", "", *_table(report)]
-    absent = [split for split in SPLITS if split not in report.splits]
+    absent = [split for split in report.known_splits if split not in report.splits]
     if report.splits and absent:
         lines.append(f"not there or not checked: {', '.join(absent)}")
     severities: tuple[Severity, ...] = ("error", "warning")

@@ -3,7 +3,8 @@
 A page of a parquet file holds many images and can only be unpacked whole. So the image column of a large file is copied
 once, in small batches, to a file in the cache, from which each image is one plain read:
 
-    image bytes, one after another | index: a JSON list, per row [offset, length], a path, or null | length of the index
+    image bytes, one after another | index: a JSON list, per row [offset, length], a path, null, or a list of these
+    where a row has a list of images | length of the index
 
 The copy is made when the first image is asked for. It belongs to one file at one place, of one size and time of change.
 """
@@ -33,10 +34,10 @@ from umu_tasks.benchmarks.errors import DataError
 logger = logging.getLogger(__name__)
 
 BATCH_ROWS = 8  # images in memory while a file is copied, besides the page they come from
-_FORMAT = 1  # part of the copies' names: raise it when the layout above changes
+_FORMAT = 2  # part of the copies' names: raise it when the layout above changes
 _TRAILER = 8  # bytes, little-endian
 
-Entry = list[int] | str | None
+Entry = list[Any] | str | None
 Stamp = tuple[int, int]
 """Size in bytes and time of change in nanoseconds of a file."""
 
@@ -56,8 +57,9 @@ class StoredColumn:
     _entries: list[Entry] = field(default_factory=list)
     _copy: Path | None = None
 
-    def read(self, index: int) -> dict[str, object] | None:
-        """Return the image cell of row `index` as ``{"bytes", "path"}``, None where the row has no image.
+    def read(self, index: int) -> dict[str, object] | list[Any] | None:
+        """Return the image cell of row `index` as ``{"bytes", "path"}``, None where the row has no image; a list of
+        such cells where the row has a list of images.
 
         Raises:
             DataError: the file is damaged, has changed since it was opened, or its copy cannot be written.
@@ -66,13 +68,8 @@ class StoredColumn:
             copy = self._prepare()
             self._entries = _read_index(copy)
             self._copy = copy
-        entry = self._entries[index]
-        if not isinstance(entry, list):
-            return None if entry is None else {"bytes": None, "path": entry}
-        offset, length = entry
         with self._copy.open("rb") as file:
-            file.seek(offset)
-            return {"bytes": file.read(length), "path": None}
+            return _read_entry(file, self._entries[index])
 
     def _prepare(self) -> Path:
         with reading(self.path):
@@ -124,11 +121,23 @@ def _cells(path: Path, column: str) -> Iterator[Any]:
 
 
 def _append(file: BinaryIO, cell: Any) -> Entry:
+    if isinstance(cell, list):
+        return [_append(file, one) for one in cell]
     data, path = (cell.get("bytes"), cell.get("path")) if isinstance(cell, dict) else (cell, cell)
     if isinstance(data, bytes):
         offset = file.tell()
         return [offset, file.write(data)]
     return path if isinstance(path, str) else None
+
+
+def _read_entry(file: BinaryIO, entry: Entry) -> dict[str, object] | list[Any] | None:
+    if not isinstance(entry, list):
+        return None if entry is None else {"bytes": None, "path": entry}
+    if not (len(entry) == 2 and all(isinstance(part, int) for part in entry)):
+        return [_read_entry(file, one) for one in entry]
+    offset, length = entry
+    file.seek(offset)
+    return {"bytes": file.read(length), "path": None}
 
 
 def _read_index(copy: Path) -> list[Entry]:

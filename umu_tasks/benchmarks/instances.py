@@ -114,3 +114,12 @@ class Profile:
         for instance in self.instances:
             if instance.unimodal.task == task:
                 yield from instance
+
+    def every_question(self) -> Iterator[Question]:
+        """Yield all questions, in stored order. A benchmark whose questions need not come in pairs has more of them."""
+        for instance in self.instances:
+            yield from instance
+
+    def images(self) -> Iterator[Callable[[], Image]]:
+        """Yield a function for each image of the person."""
+        yield self.open_image

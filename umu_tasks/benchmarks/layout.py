@@ -154,6 +154,18 @@ def _require_all_shards(files: tuple[Path, ...]) -> None:
             )
 
 
+def all_shards(name: str) -> list[str]:
+    """Return the names of all the files that one file's name says there are; of a file that is no shard, its own.
+
+    >>> all_shards("data/real-00001-of-00002.parquet")
+    ['data/real-00000-of-00002.parquet', 'data/real-00001-of-00002.parquet']
+    """
+    shard = re.fullmatch(r"(.+-)\d{5}-of-(\d{5})\.parquet", name)
+    if shard is None:
+        return [name]
+    return [f"{shard[1]}{index:05d}-of-{shard[2]}.parquet" for index in range(int(shard[2]))]
+
+
 def _no_splits(folder: Path, resolve: Resolve) -> str:
     names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
     found = ", ".join(names[:8]) + (", …" if len(names) > 8 else "") or "an empty folder"

@@ -49,15 +49,23 @@ class ProfileSet(Sequence[Profile]):
                 file=self.source,
             ) from None
 
+    def subset(self, split: str, ids: Iterable[str]) -> ProfileSet:
+        """Return the people with these IDs, as the split called `split`.
+
+        Raises:
+            DataError: somebody is not here.
+        """
+        return ProfileSet(split, (self.by_id(one) for one in ids), source=self.source)
+
     @cached_property
     def fingerprint(self) -> str:
         """SHA-256 over IDs, texts and image bytes, in order: equal wherever and however the same content is stored."""
         digest = hashlib.sha256()
         for profile in self:
             digest.update(_text_content(profile))
-            image = profile.open_image
-            content = image.content() if isinstance(image, StoredImage) else image().tobytes()
-            digest.update(hashlib.sha256(content).digest())
+            for image in profile.images():
+                content = image.content() if isinstance(image, StoredImage) else image().tobytes()
+                digest.update(hashlib.sha256(content).digest())
         return digest.hexdigest()
 
     @overload
@@ -79,8 +87,7 @@ def _text_content(profile: Profile) -> bytes:
         [question.task, question.key, question.modality, question.text]
         + [question.gold, question.official_gold, question.gold_letter, question.stored_letter]
         + [text for option in question.options.items() for text in option]
-        for instance in profile.instances
-        for question in instance
+        for question in profile.every_question()
     ]
     pairs = [[pair.key, pair.modality, pair.question, pair.answer] for pair in profile.pairs]
     return json.dumps([profile.profile_id, profile.biography, pairs, questions]).encode()

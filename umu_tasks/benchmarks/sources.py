@@ -17,17 +17,15 @@ import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from huggingface_hub.errors import HfHubHTTPError
-
 from umu_tasks.benchmarks import layout, tables
 from umu_tasks.benchmarks.errors import DataError, Report, raise_errors
-from umu_tasks.benchmarks.instances import Profile
+from umu_tasks.benchmarks.instances import Modality, Profile
 from umu_tasks.benchmarks.profiles import ProfileSet
-from umu_tasks.benchmarks.splits import SPLITS, is_forget, resolve_split, retain_split
+from umu_tasks.benchmarks.splits import SPLITS, is_forget, retain_split
 from umu_tasks.benchmarks.tables import Shard
 
 # Warnings go to the log and not to `warnings`: lmms-eval silences every Python warning when it is imported.
@@ -46,7 +44,15 @@ class RowParser(Protocol):
     COLUMNS: tuple[str, ...]
     ID_COLUMN: str
     IMAGE_COLUMN: str
+    QA_COLUMNS: Mapping[Modality, str]  # where every person has training pairs of a modality, if they do
+    SPLITS: tuple[str, ...]
+    PAIRED: bool  # each fact is asked once in each modality, with one gold
+    SUBSETS: dict[str, tuple[str, str]]  # a split without files -> the split with its rows, that with its people
 
+    def resolve_split(self, name: str) -> str | None: ...
+    def missing_columns(self, columns: Iterable[str]) -> list[str]: ...
+    def merge_rows(self, profiles: list[Any]) -> list[Any]: ...
+    def training_people(self, source: Source, split: str) -> ProfileSet: ...
     def explain_columns(self, columns: Iterable[str]) -> str | None: ...
     def parse_row(self, row: Mapping[str, object], *, file: str, report: Report = raise_errors) -> Profile: ...
     def parse_id(self, cell: object, *, file: str, report: Report = raise_errors) -> str: ...
@@ -101,7 +107,7 @@ class Source(ABC):
         Raises:
             DataError: `name` names no split, or one that this source does not have. Lists those present.
         """
-        split = resolve_split(name)
+        split = self.rows.resolve_split(name)
         present = self.splits()
         if split is None or split not in present:
             what = f"no split {split!r} here" if split else f"{name!r} is no split of {self.rows.BENCHMARK}"
@@ -116,6 +122,9 @@ class Source(ABC):
                 that do not fit together (a sign of a truncated copy).
         """
         with self._lock:
+            if split in self.rows.SUBSETS:
+                rows, people = self.rows.SUBSETS[split]
+                return self.load(rows).subset(split, self.load(people).ids)
             split = self.resolve(split)
             stamp = self.stamp(split)
             known = self._loaded.get(split)
@@ -129,6 +138,10 @@ class Source(ABC):
                     raise
             return known[1]
 
+    def load_for_training(self, split: str) -> ProfileSet:
+        """Return the people of a split with all their training pairs, wherever the benchmark keeps them."""
+        return self.rows.training_people(self, split)
+
     def _load(self, split: str) -> ProfileSet:
         parts = self.parts(split)
         profiles = [profile for part in parts for profile in self._profiles(part.open())]
@@ -137,6 +150,7 @@ class Source(ABC):
         declared = self.declared_rows(split)
         if declared is not None and declared != len(profiles):
             logger.warning(declared_rows_differ(self.spec, split, declared, len(profiles)))
+        profiles = self.rows.merge_rows(profiles)
         return ProfileSet(split, profiles, source=parts[0].file if len(parts) == 1 else self.spec)
 
     def _profiles(self, shard: Shard) -> Iterable[Profile]:
@@ -165,16 +179,18 @@ class FolderSource(Source):
     def __init__(self, folder: Path, rows: RowParser, *, spec: str | None = None, kind: Kind = "folder") -> None:
         super().__init__(spec or str(folder), kind, rows)
         self.folder = folder
-        self._layout = layout.find_layout(folder, resolve_split)
+        self._layout = layout.find_layout(folder, rows.resolve_split)
         self._ids: dict[str, tuple[object, tuple[str, ...] | None]] = {}
 
     def splits(self) -> tuple[str, ...]:
-        return tuple(split for split in SPLITS if split in self._layout.splits)
+        return tuple(split for split in self.rows.SPLITS if split in self._layout.splits)
 
     def resolve(self, name: str) -> str:
-        known = self._layout.splits.get(resolve_split(name) or "")
+        known = self._layout.splits.get(self.rows.resolve_split(name) or "")
         if known is None or not all(path.exists() for path in known.files):
-            self._layout = layout.find_layout(self.folder, resolve_split)  # files came or went since we looked
+            self._layout = layout.find_layout(
+                self.folder, self.rows.resolve_split
+            )  # files came or went since we looked
         return super().resolve(name)
 
     def parts(self, split: str) -> list[Part]:
@@ -198,101 +214,19 @@ class FolderSource(Source):
         if loaded is not None and loaded[0] == stamp:
             return loaded[1].ids
         if split not in self._ids or self._ids[split][0] != stamp:
-            self._ids[split] = stamp, self._read_ids(split)
+            self._ids[split] = stamp, read_ids(self._layout.splits[split].files, self.rows)
         return self._ids[split][1]
 
-    def _read_ids(self, split: str) -> tuple[str, ...] | None:
-        ids: list[str] = []
-        for path in self._layout.splits[split].files:
-            cells = tables.read_column(path, self.rows.ID_COLUMN)
-            if cells is None:
-                return None
-            ids += [self.rows.parse_id(cell, file=str(path)) for cell in cells]
-        return tuple(ids)
 
-
-class HubSource(Source):
-    """Splits on the Hugging Face hub (or in its local cache), each a config with one split, ``train``."""
-
-    def __init__(self, hub_id: str, rows: RowParser) -> None:
-        super().__init__(hub_id, "hub", rows)
-        self._configs: dict[str, str] | None = None
-
-    def splits(self) -> tuple[str, ...]:
-        if self._configs is None:
-            names = self._config_names()
-            self._configs = {split: name for name in names if (split := resolve_split(name)) is not None}
-            if not self._configs:
-                raise DataError(
-                    f"no split of {self.rows.BENCHMARK} among the configs: {', '.join(names)}. {_SET_FOLDER}",
-                    file=self.spec,
-                )
-        return tuple(split for split in SPLITS if split in self._configs)
-
-    def _config_names(self) -> list[str]:
-        import datasets
-        from datasets.naming import camelcase_to_snakecase
-
-        names: list[str] = self._ask(lambda: datasets.get_dataset_config_names(self.spec))
-        if names == ["default"]:  # all that `datasets` says of a data set that it has in its cache, without network
-            owner, _, name = self.spec.rpartition("/")
-            cached = Path(datasets.config.HF_DATASETS_CACHE) / f"{owner}___{camelcase_to_snakecase(name)}"
-            names = sorted(folder.name for folder in cached.glob("*/")) or names
-        return names
-
-    def parts(self, split: str) -> list[Part]:
-        config = self._config(split)
-        return [Part(f"{self.spec}/{config}", lambda: self._fetch(config))]
-
-    def stamp(self, split: str) -> object:
-        return "hub"
-
-    def declared_rows(self, split: str) -> int | None:
-        return self._card_rows.get(split)
-
-    @cached_property
-    def _card_rows(self) -> dict[str, int]:
-        """Declared rows by split; empty where the card is missing or out of reach: then there is nothing to compare."""
-        from huggingface_hub import DatasetCard
-
-        try:
-            return layout.declared_rows(DatasetCard.load(self.spec).data.to_dict().get("dataset_info"), resolve_split)
-        except (OSError, ValueError, HfHubHTTPError):
-            return {}
-
-    def ids(self, split: str) -> tuple[str, ...] | None:
-        """Return the IDs of splits loaded by this process; others would have to be downloaded, so they are left out."""
-        loaded = self._loaded.get(split)
-        return loaded[1].ids if loaded is not None else None
-
-    def _config(self, split: str) -> str:
-        self.splits()
-        return (self._configs or {})[split]
-
-    def _fetch(self, config: str) -> Shard:
-        import datasets
-
-        # The published card's sizes do not match the files: `load` compares and warns with both numbers.
-        dataset = self._ask(
-            lambda: datasets.load_dataset(self.spec, config, split="train", verification_mode="no_checks")
-        )
-        table = tables.dataset_table(dataset)
-        return tables.table_shard(table, self.rows.COLUMNS, self.rows.IMAGE_COLUMN, file=f"{self.spec}/{config}")
-
-    def _ask(self, call: Callable[[], Any]) -> Any:
-        """Call the hub; turn whatever goes wrong on the way into one clear error."""
-        try:
-            return call()
-        except (OSError, ValueError, RuntimeError, HfHubHTTPError) as error:
-            reason = f"{type(error).__name__}: {str(error).splitlines()[0] if str(error) else 'no message'}"
-            raise DataError(
-                f"cannot be loaded from the hub ({reason}), and there is no such folder. {_SET_FOLDER}", file=self.spec
-            ) from error
-
-
-_SET_FOLDER = (
-    f"Without network, set UMU_DATA to a local folder, or to `mini` for the built-in small data set. {layout.EXPECTED}."
-)
+def read_ids(paths: Iterable[Path], rows: RowParser) -> tuple[str, ...] | None:
+    """Return the IDs in some files without reading their other columns; None where a file has no ID column."""
+    ids: list[str] = []
+    for path in paths:
+        cells = tables.read_column(path, rows.ID_COLUMN)
+        if cells is None:
+            return None
+        ids += [rows.parse_id(cell, file=str(path)) for cell in cells]
+    return tuple(ids)
 
 
 def open_source(spec: str | None = None, *, benchmark: str = "umu") -> Source:
@@ -306,7 +240,7 @@ def open_source(spec: str | None = None, *, benchmark: str = "umu") -> Source:
     Raises:
         DataError: a folder that is missing or has none of the benchmark's splits; an unknown benchmark.
     """
-    variable = VARIABLES.get(benchmark, f"{benchmark.upper()}_DATA")
+    variable = variable_of(benchmark)
     name = spec or os.environ.get(variable) or HUB_IDS.get(benchmark, "")
     where = "" if spec or not os.environ.get(variable) else f"{variable}="
     path = Path(name).expanduser()
@@ -317,6 +251,11 @@ def open_source(spec: str | None = None, *, benchmark: str = "umu") -> Source:
         return _sources[key]
 
 
+def variable_of(benchmark: str) -> str:
+    """Return the environment variable that names a benchmark's source."""
+    return VARIABLES.get(benchmark, f"{benchmark.upper()}_DATA")
+
+
 _sources: dict[tuple[str, str], Source] = {}
 _sources_lock = threading.RLock()
 
@@ -324,16 +263,26 @@ _sources_lock = threading.RLock()
 def _open(name: str, path: Path, where: str, benchmark: str) -> Source:
     rows = row_parser(benchmark)
     if name == "mini":
-        from umu_tasks.mini.build import mini_data_dir
-
-        return FolderSource(mini_data_dir(), rows, spec=name, kind="mini")
+        return FolderSource(_mini_dir(benchmark), rows, spec=name, kind="mini")
     if path.is_dir():
         return FolderSource(path.resolve(), rows)
     if path.exists():
         raise DataError(f"is a file, not a folder. {layout.EXPECTED}.", file=f"{where}{name}")
     if _is_hub_id(name):
-        return HubSource(name, rows)
+        from umu_tasks.benchmarks.hub import HubSource
+
+        return HubSource(name, rows, variable_of(benchmark))
     raise DataError(f"no such folder. {layout.EXPECTED}; or give a hub id, or `mini`.", file=f"{where}{name}")
+
+
+def _mini_dir(benchmark: str) -> Path:
+    if benchmark == "mllmu":
+        from umu_tasks.mini.mllmu import mllmu_data_dir
+
+        return mllmu_data_dir()
+    from umu_tasks.mini.build import mini_data_dir
+
+    return mini_data_dir()
 
 
 def _is_hub_id(name: str) -> bool:
@@ -355,7 +304,7 @@ def row_parser(benchmark: str) -> RowParser:
 def require_columns(rows: RowParser, shard: Shard) -> None:
     """Raise if the file lacks a column of the benchmark."""
     found = shard.columns
-    missing = [name for name in rows.COLUMNS if name not in found]
+    missing = rows.missing_columns(found)
     if missing:
         hint = rows.explain_columns(found) or "Add it, or point to the right data."
         raise DataError(

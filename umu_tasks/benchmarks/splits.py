@@ -46,3 +46,8 @@ def retain_split(forget_split: str) -> str:
 
 def is_forget(split: str) -> bool:
     return split.startswith("forget")
+
+
+def is_to_be_forgotten(split: str) -> bool:
+    """Return whether low scores are good on a split: forget sets, and the test sets that ask about the same people."""
+    return split.startswith(("forget", "test"))

@@ -72,7 +72,9 @@ def open_file(path: Path, columns: Sequence[str], image_column: str) -> Shard:
     with reading(path), pq.ParquetFile(path) as parquet:
         stamp = file_stamp(path)
         found = tuple(parquet.schema_arrow.names)
-        wanted = [name for name in columns if name in found]
+        image_column = present_image_column(found, image_column)
+        wanted = [name for name in (*columns, image_column) if name in found]
+        wanted = list(dict.fromkeys(wanted))
         if image_column not in found or _unpacked_bytes(parquet.metadata, image_column) <= IN_MEMORY_BYTES:
             return table_shard(parquet.read(wanted, use_threads=False), columns, image_column, str(path), found)
         texts = parquet.read([name for name in wanted if name != image_column], use_threads=False)
@@ -85,10 +87,17 @@ def table_shard(
 ) -> Shard:
     """Return the rows of a table in memory or memory-mapped; `found`: the file's columns if the table has fewer."""
     names = tuple(table.column_names)
+    image_column = present_image_column(names, image_column)
     texts = table.select([name for name in columns if name in names and name != image_column])
     images = table.column(image_column) if image_column in names else pa.chunked_array([pa.nulls(len(table))])
     filled = _filled(images)
     return Shard(file, found or names, texts, lambda index: TableCell(images, index) if filled[index] else None)
+
+
+def present_image_column(found: Sequence[str], image_column: str) -> str:
+    """Return the column that holds the images: the one named, or its plural where a row has a list of them."""
+    plural = f"{image_column}s"
+    return plural if image_column and image_column not in found and plural in found else image_column
 
 
 def dataset_table(dataset: Any) -> pa.Table:

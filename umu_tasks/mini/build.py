@@ -18,6 +18,7 @@ the invented people and within the real people only, as in the published data.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import random
@@ -40,6 +41,7 @@ from umu_tasks.mini.questions import instances, training_pairs
 
 PEOPLE, REAL, SEED = 60, 20, 0  # the packaged base model knows the real people of this seed, and no others
 FILE_NAME = "train-00000-of-00001.parquet"
+MANIFEST = "manifest.json"  # in a folder of the cache: what its files held when they were written
 _PARTS: dict[Modality, str] = {"unimodal": "unimodal", "multimodal": "muitimodal"}  # sic, as published
 _TEXT_COLUMNS = ("Biography", "MM_QA", "UM_QA", "Classify", "Cloze", "Generation")
 
@@ -86,21 +88,48 @@ def mini_data_dir() -> Path:
     Raises:
         OSError: the cache folder cannot be written; `$UMU_CACHE` names another one.
     """
-    target = cache_dir("mini") / _fingerprint()
-    if target.is_dir():
+    return cached_build("mini", build_mini)
+
+
+def cached_build(name: str, build: Callable[[Path], None]) -> Path:
+    """Return the folder in the cache that `build` fills; `name` tells caches apart.
+
+    It is built if it is not there, or not whole: a file was deleted, cut off or changed.
+    """
+    target = cache_dir(name) / _fingerprint()
+    if _is_whole(target):
         return target
     workshop = Path(tempfile.mkdtemp(prefix=".new-", dir=target.parent))
     try:
         finished = workshop / "data"
-        build_mini(finished)
+        build(finished)
+        (finished / MANIFEST).write_text(json.dumps(_digests(finished), indent=1), encoding="utf-8")
+        if target.exists() and not _is_whole(target):
+            with contextlib.suppress(FileNotFoundError):  # another process was faster
+                target.rename(workshop / "damaged")
         try:
             finished.rename(target)
         except OSError:
-            if not target.is_dir():
+            if not _is_whole(target):
                 raise
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
     return target
+
+
+def _is_whole(folder: Path) -> bool:
+    """Tell whether a folder holds all that was written into it, unchanged."""
+    try:
+        manifest = json.loads((folder / MANIFEST).read_text(encoding="utf-8"))
+        return manifest == _digests(folder)
+    except (OSError, ValueError):
+        return False
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """Return relative path -> SHA-256 of the parquet files; two megabytes in all, read in milliseconds."""
+    files = sorted(folder.rglob("*.parquet"))
+    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in files}
 
 
 def _fingerprint() -> str:

@@ -10,6 +10,8 @@ import pytest
 
 from umu_tasks.benchmarks.checks import check_source
 from umu_tasks.benchmarks.command import register
+from umu_tasks.benchmarks.errors import DataError
+from umu_tasks.benchmarks.sources import open_source
 
 FIXTURE = Path(__file__).parents[2] / "fixtures" / "umu_small"
 SHARD = "train-00000-of-00001.parquet"
@@ -168,3 +170,36 @@ def test_the_umu_command_offers_the_check(umu, capsys):
     assert main(["data", "check", str(umu), "--split", "full"]) == 0
     assert main(["data", "check", str(umu / "full_data")]) == 1
     assert f"Give the folder above it: {umu}" in capsys.readouterr().out
+
+
+def test_training_pairs_that_are_missing(umu, edit):
+    """A retain set without QA trains on nothing: the counts show it, and so does a warning with the column."""
+    empty = "{'question': {}, 'answer': {}}"
+    edit(umu / "retain_95", lambda rows: [row | {"UM_QA": empty} for row in rows])
+    edit(umu / "forget_5", lambda rows: rows[0].update(MM_QA=empty))
+    report = check_source(str(umu))
+    assert report.ok
+    found = [one for one in report.of("warning") if one.kind == "no training pairs"]
+    assert [(one.split, one.column) for one in found] == [("forget05", "MM_QA"), ("retain95", "UM_QA")]
+    assert "no multimodal training pairs for 1 of 2 people (ID 001)" in found[0].message
+    assert "no unimodal training pairs for all people (ID 003, 004, 005)" in found[1].message
+
+
+def test_image_marker_in_a_question(umu, edit_cell):
+    """A model would look for an image that is not there; in a multimodal question, for a second one."""
+
+    def ask(cell):
+        cell["unimodal"]["height"]["question"] = "<image>\nHow tall is Fionnuala McBride?"
+        cell["muitimodal"]["height"]["question"] = "How tall is this person? <image>"
+
+    edit_cell(umu / "forget_5", "001", "Cloze", ask)
+    edit_cell(umu / "full_data", "001", "UM_QA", lambda cell: cell["question"].update({"0": "Who is <image>?"}))
+    report = check_source(str(umu))
+    errors = [(one.split, one.row_id, one.column) for one in report.of("error")]
+    assert errors == [("forget05", "001", "Cloze"), ("full", "001", "UM_QA")]
+    assert "unimodal height: the text holds '<image>', which models read as an image. Take it out." in (
+        report.of("error")[0].message
+    )
+    assert kinds(report, "warning")["image marker in a multimodal question"] == 1
+    with pytest.raises(DataError, match=r"row ID 001, column Cloze: unimodal height: the text holds '<image>'"):
+        open_source(str(umu)).load("forget05")

@@ -102,6 +102,25 @@ def test_cache_is_built_once_and_leaves_nothing_else(tmp_path: Path, monkeypatch
     assert str(mini_data_dir()) in folders
 
 
+@pytest.mark.parametrize("damage", ["delete a split", "cut a file", "delete the manifest"])
+def test_damaged_cache_is_built_again(damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cache that a clean-up job went through must not give fewer people, or an error on every start."""
+    monkeypatch.setenv("UMU_CACHE", str(tmp_path))
+    monkeypatch.setattr(build, "build_mini", lambda out: build_mini(out, people=8, real=1))
+    folder = mini_data_dir()
+    before = _files(folder)
+    if damage == "delete a split":
+        (folder / "forget_5" / build.FILE_NAME).unlink()
+    elif damage == "cut a file":
+        path = folder / "full_set" / build.FILE_NAME
+        path.write_bytes(path.read_bytes()[:-1])
+    else:
+        (folder / build.MANIFEST).unlink()
+    assert mini_data_dir() == folder
+    assert _files(folder) == before
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+
+
 def test_failed_build_leaves_no_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(out: Path) -> None:
         out.mkdir()
