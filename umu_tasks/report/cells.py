@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Tone = Literal["", "muted", "warning"]
+Tone = Literal["", "muted", "warning", "struck"]
 NOT_RUN = "not run"
 NOTHING = "–"
 MINUS = "−"
@@ -18,7 +18,8 @@ class Cell:
     Attributes:
         text: what it says.
         note: smaller text below it, such as an interval.
-        tone: ``muted`` for what was not measured, ``warning`` for what spoils a score.
+        tone: ``muted`` for what was not measured, ``warning`` for what spoils a score, ``struck`` for a score that
+            means nothing.
     """
 
     text: str
@@ -53,6 +54,15 @@ class Table:
 def number(fraction: float) -> str:
     """Return a fraction as percent with one decimal, without the sign."""
     return f"{100 * fraction:.1f}"
+
+
+def percent(fraction: float) -> str:
+    """Return a fraction as percent with one decimal; the space does not break.
+
+    >>> percent(0.0139)
+    '1.4\\u00a0%'
+    """
+    return f"{number(fraction)}\u00a0%"
 
 
 def number_or_nothing(fraction: float | None) -> Cell:
@@ -101,4 +111,5 @@ def _joined(cell: Cell) -> str:
 
 def _markdown(cell: Cell) -> str:
     text = _joined(cell).replace("|", "\\|").replace("\n", " ")
-    return f"**{text}**" if cell.tone == "warning" else text
+    mark = {"warning": "**", "struck": "~~"}.get(cell.tone, "") if text else ""
+    return f"{mark}{text}{mark}"

@@ -12,8 +12,8 @@ from dataclasses import replace
 
 from umu_tasks.benchmarks.instances import TASKS, InstanceKey, Modality, Task
 from umu_tasks.benchmarks.splits import FORGET_RATIOS, retain_split
-from umu_tasks.report.runs import Answer, RunResult, TaskResult, split_order
-from umu_tasks.scoring.metrics import METRICS, metric_names
+from umu_tasks.report.runs import RunResult, TaskResult, split_order
+from umu_tasks.report.summaries import scored_answers
 
 Golds = dict[tuple[InstanceKey, Modality], str]
 """Question -> right answer: tells the same question of two runs from two that only share their key."""
@@ -41,7 +41,7 @@ def _from_parts(run: RunResult) -> dict[tuple[str, Task], TaskResult]:
             parts = [run.tasks.get((split, task)) for split in (forget, retain)]
             answers = [part.answers for part in parts if part is not None and part.answers is not None]
             if len(answers) == 2 and ("full", task) not in derived:
-                derived["full", task] = _derive("full", task, [*answers[0], *answers[1]], (forget, retain))
+                derived["full", task] = scored_answers("full", task, [*answers[0], *answers[1]], (forget, retain))
     return derived
 
 
@@ -53,7 +53,7 @@ def _from_full(run: RunResult, members: Mapping[tuple[str, Task], Golds]) -> dic
         if full is None or full.answers is None or not questions.items() <= _golds(full).items():
             continue
         answers = [answer for answer in full.answers if (answer.instance_key, answer.modality) in questions]
-        derived[split, task] = _derive(split, task, answers, ("full",))
+        derived[split, task] = scored_answers(split, task, answers, ("full",))
     return derived
 
 
@@ -62,19 +62,13 @@ def _members(runs: Iterable[RunResult]) -> dict[tuple[str, Task], Golds]:
     members: dict[tuple[str, Task], Golds] = {}
     for run in runs:
         for (split, task), result in run.tasks.items():
-            if split.startswith(("forget", "retain")) and result.pairs:
+            if split.startswith(("forget", "retain")) and result.pairs():
                 members.setdefault((split, task), {}).update(_golds(result))
     return members
 
 
 def _golds(result: TaskResult) -> Golds:
     return {(answer.instance_key, answer.modality): answer.gold for answer in result.answers or ()}
-
-
-def _derive(split: str, task: Task, answers: Sequence[Answer], sources: tuple[str, ...]) -> TaskResult:
-    result = TaskResult(split, task, {}, len(answers), tuple(answers), derived_from=sources)
-    pairs = list(result.pairs.values())
-    return replace(result, metrics={name: METRICS[name](pairs) for name in metric_names(task, split)})
 
 
 def _sorted(tasks: dict[tuple[str, Task], TaskResult]) -> dict[tuple[str, Task], TaskResult]:

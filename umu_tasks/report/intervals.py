@@ -1,12 +1,22 @@
-"""How sure a score is: forget sets are small (5 % of UMU-Bench is 25 people, 50 instances a task)."""
+"""How sure a change is: forget sets are small (5 % of UMU-Bench is 25 people, 50 instances a task).
+
+Intervals of scores come with the results (`umu_tasks.scoring.summary`); here is the interval of a difference between
+two runs. Both answered the same questions, so the difference is taken instance by instance and people are resampled: a
+hard question is hard for both, and the questions about one person stand or fall together.
+"""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
+
+from umu_tasks.benchmarks.instances import InstanceKey
 
 Z_95 = 1.959963984540054
 """Two-sided 95 % quantile of the normal distribution."""
+FEW_PEOPLE = 6
+"""With fewer people no change can be told from chance at 95 %: all of them move one way by luck in 2 of 2^5 draws."""
 
 
 class Interval(NamedTuple):
@@ -15,44 +25,46 @@ class Interval(NamedTuple):
     low: float
     high: float
 
+    @property
+    def holds_zero(self) -> bool:
+        return self.low <= 0 <= self.high
 
-def wilson(mean: float, n: int) -> Interval:
-    """Return the Wilson score interval of a mean of `n` values in [0, 1].
 
-    Exact in form for shares (accuracies); for ROUGE-L means it is on the safe side, since no values in [0, 1] with that
-    mean scatter more than zeros and ones do.
+class Change(NamedTuple):
+    """The change of a metric over the instances that two runs share, with its interval."""
+
+    value: float
+    interval: Interval
+    people: int
+
+
+def paired_change(after: Mapping[InstanceKey, float], before: Mapping[InstanceKey, float]) -> Change | None:
+    """Return the change of a mean from `before` to `after` and its interval by bootstrap over people.
 
     Args:
-        mean: fraction.
-        n: number of knowledge instances, > 0.
+        after, before: what each knowledge instance adds to both runs' mean; instances that one of them lacks are left
+            out.
 
-    Source: Wilson 1927, doi:10.1080/01621459.1927.10502953.
+    Returns:
+        None when no instance is shared.
     """
-    if n <= 0:
-        raise ValueError(f"an interval needs at least one value, found n = {n}")
-    mean = min(max(mean, 0.0), 1.0)
-    shrink = 1 + Z_95**2 / n
-    centre = (mean + Z_95**2 / (2 * n)) / shrink
-    half = Z_95 / shrink * math.sqrt(mean * (1 - mean) / n + Z_95**2 / (4 * n * n))
-    return Interval(max(centre - half, 0.0), min(centre + half, 1.0))
+    import numpy as np
+
+    from umu_tasks.scoring.bootstrap import intervals, resampled_means
+
+    shared = sorted(after.keys() & before.keys())
+    if not shared:
+        return None
+    people = [key.profile_id for key in shared]
+    differences = np.array([[after[key] - before[key]] for key in shared])  # (instances, 1)
+    _, low, high = intervals(resampled_means(differences, people))
+    return Change(float(differences.mean()), Interval(float(low[0]), float(high[0])), len(set(people)))
 
 
-def difference(after: float, n_after: int, before: float, n_before: int) -> Interval:
-    """Return the 95 % interval of ``after - before`` by Newcombe's hybrid of two Wilson intervals.
+def unpaired_interval(after: float, stderr_after: float, before: float, stderr_before: float) -> Interval:
+    """Return the 95 % interval of ``after - before`` from two standard errors, as if of different questions.
 
-    It treats the two samples as independent; answers to the same questions usually go together, so the real interval is
-    rather narrower.
-
-    Source: Newcombe 1998, method 10, doi:10.1002/(SICI)1097-0258(19980430)17:8<873::AID-SIM779>3.0.CO;2-I.
+    For runs whose answers are not at hand. The same questions usually go together, so the real interval is narrower.
     """
-    new, old = wilson(after, n_after), wilson(before, n_before)
-    change = after - before
-    down = math.hypot(after - new.low, old.high - before)
-    up = math.hypot(new.high - after, before - old.low)
-    return Interval(change - down, change + up)
-
-
-def within_noise(after: float, n_after: int, before: float, n_before: int) -> bool:
-    """Tell whether a change of this size can come from the smallness of the sets alone."""
-    interval = difference(after, n_after, before, n_before)
-    return interval.low <= 0 <= interval.high
+    half = Z_95 * math.hypot(stderr_after, stderr_before)
+    return Interval(after - before - half, after - before + half)

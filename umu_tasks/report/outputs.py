@@ -11,10 +11,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from umu_tasks.report.runs import RunResult, TaskResult
-from umu_tasks.scoring.answers import is_refusal, parse_response
+from umu_tasks.results.validity import MAX_SHARE
 
-EMPTY_LIMIT = 0.01
-"""Share of empty or missing outputs above which a run is invalid (fraction of a split's questions)."""
+EMPTY_LIMIT = MAX_SHARE
+"""Share of empty or failed outputs above which a run is invalid (fraction of a task's questions)."""
+_REASONS = 3
+"""How many of a run's own reasons are told; a broken model fails every task alike."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,31 +41,64 @@ class Counts:
 
     @property
     def is_broken(self) -> bool:
-        """More than `EMPTY_LIMIT` of the outputs are empty or missing; a single one in a small set is no pattern."""
-        return self.broken > 1 and self.share(self.broken) > EMPTY_LIMIT
+        """More than `EMPTY_LIMIT` of the outputs are empty or failed."""
+        return self.share(self.broken) > EMPTY_LIMIT
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(
+            self.questions + other.questions,
+            self.empty + other.empty,
+            self.refused + other.refused,
+            self.failed + other.failed,
+        )
 
 
 def count_outputs(results: Iterable[TaskResult]) -> Counts | None:
-    """Count over tasks; None when a sample file is missing, so that nobody reads "0 empty" where nobody looked."""
-    questions = empty = refused = failed = 0
+    """Count over tasks; None when nobody looked at one task's outputs, so that it can't be read as "0 empty"."""
+    total = Counts(0, 0, 0, 0)
     for result in results:
-        if result.answers is None:
+        counts = _of_answers(result) or _of_summary(result)
+        if counts is None:
             return None
-        responses = [parse_response(answer.output) for answer in result.answers if answer.output is not None]
-        asked = max(result.questions, len(result.answers))
-        questions += asked
-        failed += asked - len(responses)
-        empty += sum(1 for response in responses if not response)
-        refused += sum(1 for response in responses if is_refusal(response))
-    return Counts(questions, empty, refused, failed)
+        total += counts
+    return total
+
+
+def _of_answers(result: TaskResult) -> Counts | None:
+    answers = result.answers
+    if answers is None:
+        return None
+    asked = max(result.questions or 0, len(answers))
+    missing = asked - len(answers)
+    return Counts(
+        asked,
+        sum(answer.empty for answer in answers),
+        sum(answer.refusal for answer in answers),
+        missing + sum(answer.failed for answer in answers),
+    )
+
+
+def _of_summary(result: TaskResult) -> Counts | None:
+    counts = result.summary.get("counts")
+    if not isinstance(counts, dict):
+        return None
+    recorded = int(result.summary.get("questions", 0))
+    asked = max(result.questions or 0, recorded)
+    failed = int(counts.get("failed", 0)) + asked - recorded
+    return Counts(asked, int(counts.get("empty", 0)), int(counts.get("refusal", 0)), failed)
 
 
 def invalid_reason(run: RunResult) -> str:
-    """Say why a run's scores do not show forgetting; "" for a run whose outputs are answers."""
+    """Say why a run's scores do not show forgetting; "" for a run whose outputs are answers.
+
+    What the run says of itself comes first; what can be counted here is judged too, since not every run was judged.
+    """
+    if run.invalid:
+        more = len(run.invalid) - _REASONS
+        return "; ".join([*run.invalid[:_REASONS], *([f"and {more} more reasons of the kind"] if more > 0 else [])])
     broken = []
-    for split in run.splits:
-        measured = [result for (own, _), result in run.tasks.items() if own == split and not result.derived_from]
-        counts = count_outputs(result for result in measured if result.answers is not None)
+    for (split, task), result in run.tasks.items():
+        counts = None if result.derived_from else count_outputs([result])
         if counts is not None and counts.is_broken:
-            broken.append(f"{counts.broken} of {counts.questions} on {split}")
-    return f"empty or missing outputs: {', '.join(broken)} (limit {100 * EMPTY_LIMIT:.0f} %)" if broken else ""
+            broken.append(f"{counts.broken} of {counts.questions} on {split} {task}")
+    return f"empty or failed outputs: {', '.join(broken)} (limit {100 * EMPTY_LIMIT:.0f} %)" if broken else ""

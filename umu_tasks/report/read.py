@@ -5,84 +5,52 @@ Such a folder holds, for each time the program ran::
     DIR/<model>/20260102_030405_results.json               scores of all tasks, and what made them
     DIR/<model>/20260102_030405_samples_umu_real_cls.jsonl one line a question
 
-A score stands under ``results -> umu_real_cls -> "acc_mul,none"``; a sample line holds the question's record under each
-metric's name, for instance ``"acc_mul": {"profile_id": "001", "task": "cls", "key": "occupation", "modality":
-"multimodal", "split": "real", "output": "Pilot", "parsed": "Pilot", "correct": 1}``.
+A score stands under ``results -> umu_real_cls -> "acc_mul,none"``. Our plugin adds what lmms-eval has no place for
+under ``umu``: intervals, counts and fields by task, whether the run is valid, and what made it. Results without it are
+read too. Beside folders, files of the published evaluator are read (`umu_tasks.report.published`).
+
+Results of other people's tasks in the same folders are the run's general ability (`umu_tasks.report.general`).
 """
 
 from __future__ import annotations
 
-import json
 import math
-import pkgutil
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import umu_tasks.tasks
 from umu_tasks.benchmarks.errors import DataError
-from umu_tasks.benchmarks.instances import TASKS, InstanceKey, Modality, Task
+from umu_tasks.benchmarks.instances import TASKS, Task
+from umu_tasks.report.factuality import read_judged
+from umu_tasks.report.files import BLOCK, BLOCK_FORMAT, HOW_TO_RUN, Results, origin_of, part, read_results
+from umu_tasks.report.general import read_general
+from umu_tasks.report.leaves import ZERO_SHOT, LeafName
+from umu_tasks.report.published import read_published
 from umu_tasks.report.runs import Answer, Origin, RunResult, TaskResult, split_order
-from umu_tasks.scoring.metrics import METRICS
-
-RESULTS_PATTERN = "*_results.json"
-BENCHMARKS = tuple(module.name for module in pkgutil.iter_modules(umu_tasks.tasks.__path__) if module.ispkg)
-_LEAF = re.compile(
-    rf"(?P<benchmark>{'|'.join(BENCHMARKS)})_(?P<split>(?:forget|retain|test)\d\d|real|full)_(?P<task>{'|'.join(TASKS)})"
-)
-HOW_TO_RUN = (
-    "Run `lmms-eval --model umu_hf --model_args pretrained=DIR --tasks umu05 --output_path FOLDER --log_samples` and "
-    "give that FOLDER."
-)
-
-
-class LeafName(NamedTuple):
-    """The parts of a leaf task's name."""
-
-    benchmark: str
-    split: str
-    task: Task
-
-    def __str__(self) -> str:
-        return "_".join(self)
-
-
-class _Results(NamedTuple):
-    """One results file with its content."""
-
-    file: Path
-    content: dict[str, Any]
-
-    @property
-    def age(self) -> tuple[str, str]:
-        return str(self.content.get("date") or self.file.name), str(self.file)
-
-
-def parse_leaf(name: str) -> LeafName | None:
-    """Return the parts of a leaf task's name (``umu_forget05_cls``), None for groups and for other people's tasks."""
-    match = _LEAF.fullmatch(name)
-    if match is None:
-        return None
-    task = next(task for task in TASKS if task == match["task"])
-    return LeafName(match["benchmark"], match["split"], task)
-
+from umu_tasks.report.samples import read_samples
+from umu_tasks.report.summaries import summarize_answers, summarized_metrics
 
 # ---- a run ------------------------------------------------------------------------------------------------------
 
 
-def read_runs(arguments: Sequence[str], benchmark: str | None = None) -> list[RunResult]:
+def read_runs(
+    arguments: Sequence[str], benchmark: str | None = None, *, zero_shot: bool | None = None
+) -> list[RunResult]:
     """Read the runs named on the command line, in their order.
 
     Args:
-        arguments: ``FOLDER`` or ``NAME=FOLDER`` each.
+        arguments: ``FOLDER`` or ``NAME=FOLDER`` each, a name more than once for a run whose results lie in several
+            folders; a JSON file of the published evaluator in place of a folder.
         benchmark: whose results to read; needed only where a folder holds results of more than one benchmark.
+        zero_shot: which form to read of tasks that are there with and without examples in the prompt; None: with
+            examples, or without where a run has nothing else.
 
     Raises:
         DataError: a folder has no usable results, two runs share a name, or the runs are of different benchmarks.
     """
-    runs = [read_run(folder, name, benchmark) for name, folder in map(split_argument, arguments)]
+    runs = [_read(paths, name, benchmark, zero_shot) for name, paths in _by_name(arguments)]
     names = [run.name for run in runs]
     for run in runs:
         if names.count(run.name) > 1:
@@ -93,31 +61,76 @@ def read_runs(arguments: Sequence[str], benchmark: str | None = None) -> list[Ru
     return runs
 
 
+def _by_name(arguments: Sequence[str]) -> list[tuple[str, list[Path]]]:
+    """Return each run's name and paths; only a name that was given, not one made of a folder's, joins several."""
+    found: list[tuple[str, list[Path]]] = []
+    given: dict[str, list[Path]] = {}
+    for argument in arguments:
+        name, path = split_argument(argument)
+        if "=" not in argument or Path(argument).exists():  # named by its folder
+            found.append((name, [path]))
+        elif name in given:
+            given[name].append(path)
+        else:
+            given[name] = [path]
+            found.append((name, given[name]))
+    return found
+
+
+def _read(paths: Sequence[Path], name: str, benchmark: str | None, zero_shot: bool | None) -> RunResult:
+    for path in paths:
+        if path.suffix == ".json" and not path.exists():
+            raise DataError("no such file.", file=str(path))
+    published = [path for path in paths if path.is_file()]
+    if not published:
+        return read_run(paths[0], name, benchmark, more=paths[1:], zero_shot=zero_shot)
+    if len(paths) > 1:
+        raise DataError(
+            f"a file, which can't be put together with other results as {name}. Give it a name of its own.",
+            file=str(published[0]),
+        )
+    return read_published(published[0], name)
+
+
 def split_argument(argument: str) -> tuple[str, Path]:
-    """Return display name and folder of ``NAME=FOLDER`` or ``FOLDER`` (named by its last part)."""
+    """Return display name and path of ``NAME=PATH`` or ``PATH`` (named by its last part, without ``.json``)."""
     name, equals, folder = argument.partition("=")
     if equals and not Path(argument).exists():
         if not name.strip() or not folder.strip():
             raise DataError(f"RUN {argument!r}: expected FOLDER or NAME=FOLDER.")
         return name.strip(), Path(folder.strip())
     path = Path(argument)
-    return path.name or path.resolve().name, path
+    return (path.name or path.resolve().name).removesuffix(".json"), path
 
 
-def read_run(folder: Path, name: str, benchmark: str | None = None) -> RunResult:
-    """Read one result folder, searched recursively; where a task was run more than once the newest result wins.
+def read_run(
+    folder: Path,
+    name: str,
+    benchmark: str | None = None,
+    *,
+    more: Sequence[Path] = (),
+    zero_shot: bool | None = None,
+) -> RunResult:
+    """Read a run's result folders, searched recursively; where a task was run more than once the newest result wins.
+
+    Args:
+        more: other folders with results of the same model.
+        zero_shot: see `read_runs`.
 
     Raises:
-        DataError: the folder is missing, has no results file, no task of ours, or results of more than one model.
+        DataError: a folder is missing, has no results file, no task of ours, or results of more than one model.
     """
-    found = sorted((_Results(file, _read_json(file)) for file in _results_files(folder)), key=lambda one: one.age)
+    folders = (folder, *more)
+    found = read_results(folders)
     benchmark = benchmark or _only_benchmark(folder, found)
-    newest, notices = _newest(found, benchmark)
+    leaves = [leaf for results in found for leaf in results.leaves if leaf.benchmark == benchmark]
+    form = _form(leaves, zero_shot)
+    newest, notices = _newest(found, benchmark, form)
     if not newest:
         _raise_no_tasks(folder, found)
-    _require_one_model(folder, [_origin(results) for results in found if _leaves(results)])
+    _require_one_model(folder, [origin_of(results) for results in found if results.leaves])
     used = [results for results in found if any(results is other for other in newest.values())]
-    origins = tuple(_origin(results) for results in used)
+    origins = tuple(origin_of(results) for results in used)
     if len(used) > 1:
         files = ", ".join(results.file.name for results in used)
         notices.append(f"Results of {len(used)} evaluations are put together: {files}.")
@@ -127,27 +140,88 @@ def read_run(folder: Path, name: str, benchmark: str | None = None) -> RunResult
         if origin.limit
     ]
     tasks = {(leaf.split, leaf.task): _task_result(newest[leaf], leaf) for leaf in sorted(newest, key=_leaf_order)}
-    without = [leaf for leaf in newest if tasks[leaf.split, leaf.task].answers is None]
-    if without:
-        notices.append(
-            f"No sample file for {_listed(map(str, without))} (evaluated without --log_samples?): empty and refused "
+    judged, unjudged = read_judged(folders, newest)
+    return RunResult(
+        name,
+        folder,
+        benchmark,
+        tasks,
+        origins,
+        (*notices, *_missing_notices(newest, tasks), *_other_form(leaves, form), *unjudged),
+        invalid=tuple(dict.fromkeys(reason for results in used for reason in _reasons(results))),
+        more_folders=tuple(more),
+        form=form if any(leaf.has_other_form for leaf in newest) else "",
+        general=read_general(found),
+        factuality=judged,
+    )
+
+
+def _form(leaves: Sequence[LeafName], zero_shot: bool | None) -> str:
+    """Return which form of the tasks to read: ``0shot`` for the one without examples, else ""."""
+    if zero_shot is None:
+        forms = {leaf.form for leaf in leaves if leaf.has_other_form}
+        zero_shot = forms == {ZERO_SHOT}
+    return ZERO_SHOT if zero_shot else ""
+
+
+def _is_shown(leaf: LeafName, form: str) -> bool:
+    return leaf.form == form or not leaf.has_other_form
+
+
+def _other_form(leaves: Sequence[LeafName], form: str) -> Iterable[str]:
+    hidden = sorted({str(leaf) for leaf in leaves if not _is_shown(leaf, form)})
+    if hidden:
+        how = "leave --zero-shot out to see them" if form else "show them, in a report of their own, with --zero-shot"
+        yield f"{_listed(hidden)}: scored too, in another form than the one shown here; {how}."
+
+
+def _missing_notices(newest: Mapping[LeafName, Results], tasks: Mapping[tuple[str, Task], TaskResult]) -> Iterable[str]:
+    """Say what the results lack, so that nobody takes it for zero."""
+    odd = {results.file.name for results in newest.values() if BLOCK in results.content and not results.block}
+    if odd:
+        yield (
+            f"{_listed(sorted(odd))}: the part {BLOCK!r} is not of the form this version knows (format {BLOCK_FORMAT}) "
+            "and is not read. Use the umu-bench that wrote it."
+        )
+    without_block = sorted({results.file.name for results in newest.values() if BLOCK not in results.content})
+    if without_block:
+        yield (
+            f"{_listed(without_block)}: written without our plugin or by an older version. Intervals and counts are "
+            "computed here from the sample files; weights, data and rules behind the scores are not recorded."
+        )
+    silent = [leaf for leaf in newest if tasks[leaf.split, leaf.task].answers is None]
+    unknown = [leaf for leaf in silent if not tasks[leaf.split, leaf.task].summary]
+    if unknown:
+        yield (
+            f"No sample file for {_listed(map(str, unknown))} (evaluated without --log_samples?): empty and refused "
             "outputs could not be counted there, so nobody knows whether those scores mean anything."
         )
-    return RunResult(name, folder, benchmark, tasks, origins, tuple(notices))
+    elif silent:
+        yield f"No sample file for {_listed(map(str, silent))}: no example answers, and intervals of changes are wider."
 
 
-def _newest(found: Sequence[_Results], benchmark: str) -> tuple[dict[LeafName, _Results], list[str]]:
+def _reasons(results: Results) -> list[str]:
+    """Return why a results file calls its own run invalid; empty for a valid one."""
+    validity = part(results.block, "validity")
+    if validity.get("valid", True):
+        return []
+    reasons = validity.get("reasons")
+    told = [str(reason) for reason in reasons] if isinstance(reasons, list) else []
+    return told or ["the results file calls the run invalid and gives no reason"]
+
+
+def _newest(found: Sequence[Results], benchmark: str, form: str) -> tuple[dict[LeafName, Results], list[str]]:
     """Return the newest results file of each leaf task, and notices about results that are not shown.
 
     Args:
         found: oldest first.
     """
-    newest: dict[LeafName, _Results] = {}
+    newest: dict[LeafName, Results] = {}
     replaced: Counter[str] = Counter()
     scoreless: list[str] = []
     for results in found:
-        for leaf in _leaves(results):
-            if leaf.benchmark != benchmark:
+        for leaf in results.leaves:
+            if leaf.benchmark != benchmark or not _is_shown(leaf, form):
                 continue
             if not _metrics(results.content["results"][str(leaf)]):
                 scoreless.append(str(leaf))
@@ -168,38 +242,11 @@ def _leaf_order(leaf: LeafName) -> tuple[tuple[int, str], int]:
     return split_order(leaf.split), TASKS.index(leaf.task)
 
 
-def _results_files(folder: Path) -> list[Path]:
-    if not folder.exists():
-        raise DataError(f"no such folder. {HOW_TO_RUN}", file=str(folder))
-    if not folder.is_dir():
-        raise DataError(f"expected a result folder, found a file. {HOW_TO_RUN}", file=str(folder))
-    files = sorted(folder.rglob(RESULTS_PATTERN))
-    if not files:
-        raise DataError(f"no {RESULTS_PATTERN} in or below it: nothing was scored here. {HOW_TO_RUN}", file=str(folder))
-    return files
-
-
-def _read_json(file: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        problem = f"not readable as JSON ({error}). It may have been cut off in writing: evaluate again, or delete it."
-        raise DataError(problem, file=str(file)) from error
-    if not isinstance(content, dict) or not isinstance(content.get("results"), dict):
-        raise DataError("no object 'results', so no results file of lmms-eval. Move it away.", file=str(file))
-    return content
-
-
-def _leaves(results: _Results) -> list[LeafName]:
-    names = [name for name, values in results.content["results"].items() if isinstance(values, dict)]
-    return [leaf for leaf in map(parse_leaf, names) if leaf is not None]
-
-
-def _raise_no_tasks(folder: Path, found: Iterable[_Results]) -> None:
+def _raise_no_tasks(folder: Path, found: Iterable[Results]) -> None:
     names = sorted({name for results in found for name in results.content["results"]})
     raise DataError(
         f"results of other tasks only ({_listed(names) or 'none at all'}); expected some like umu_forget05_cls. "
-        f"{HOW_TO_RUN}",
+        f"{HOW_TO_RUN} Other tasks' results are shown beside ours: give both folders one name, NAME=OURS NAME=OTHERS.",
         file=str(folder),
     )
 
@@ -215,8 +262,8 @@ def _require_one_model(folder: Path, origins: Sequence[Origin]) -> None:
         )
 
 
-def _only_benchmark(folder: Path, found: Iterable[_Results]) -> str:
-    benchmarks = sorted({leaf.benchmark for results in found for leaf in _leaves(results)})
+def _only_benchmark(folder: Path, found: Iterable[Results]) -> str:
+    benchmarks = sorted({leaf.benchmark for results in found for leaf in results.leaves})
     if len(benchmarks) > 1:
         raise DataError(
             f"results of several benchmarks ({', '.join(benchmarks)}). Choose one: --benchmark {benchmarks[0]}",
@@ -228,39 +275,6 @@ def _only_benchmark(folder: Path, found: Iterable[_Results]) -> str:
 def _listed(names: Iterable[str]) -> str:
     every = list(names)
     return ", ".join(every[:6]) + (f" and {len(every) - 6} more" if len(every) > 6 else "")
-
-
-# ---- what made it -----------------------------------------------------------------------------------------------
-
-
-def _origin(results: _Results) -> Origin:
-    document = results.content
-    config = document.get("config")
-    config = config if isinstance(config, dict) else {}
-    model_args = config.get("model_args")
-    if isinstance(model_args, dict):
-        model_args = ",".join(f"{name}={value}" for name, value in model_args.items())
-    limit = config.get("limit")
-    versions = document.get("versions")
-    shown = ("batch_size", "gen_kwargs", "random_seed", "torch_seed")
-    return Origin(
-        file=results.file,
-        model=str(config.get("model") or "unknown"),
-        model_args=str(model_args or ""),
-        date=_readable_date(str(document.get("date") or "")),
-        lmms_eval_version=str(document.get("lmms_eval_version") or "not recorded"),
-        git_hash=str(document.get("git_hash") or "not recorded"),
-        limit="" if limit in (None, -1, -1.0) else f"{limit:g}" if isinstance(limit, float) else str(limit),
-        task_versions={name: str(version) for name, version in versions.items() if parse_leaf(name)}
-        if isinstance(versions, dict)
-        else {},
-        settings={name: str(config[name]) for name in shown if config.get(name) not in (None, "")},
-    )
-
-
-def _readable_date(stamp: str) -> str:
-    match = re.fullmatch(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)", stamp)
-    return "{}-{}-{} {}:{}:{}".format(*match.groups()) if match else stamp or "not recorded"
 
 
 # ---- scores and samples -----------------------------------------------------------------------------------------
@@ -278,17 +292,19 @@ def _metrics(values: Mapping[str, Any]) -> dict[str, float]:
     return metrics
 
 
-def _task_result(results: _Results, leaf: LeafName) -> TaskResult:
+def _task_result(results: Results, leaf: LeafName) -> TaskResult:
     file = results.file
-    samples = file.with_name(f"{file.name.removesuffix('_results.json')}_samples_{leaf}.jsonl")
-    answers = _read_samples(samples, leaf.task) if samples.is_file() else None
-    return TaskResult(
+    samples = file.with_name(f"{results.stamp}_samples_{leaf}.jsonl")
+    answers = read_samples(samples, leaf.task) if samples.is_file() else None
+    result = TaskResult(
         split=leaf.split,
         task=leaf.task,
         metrics=_metrics(results.content["results"][str(leaf)]),
         questions=_questions(results.content, str(leaf), answers),
         answers=answers,
+        summary=results.summary(leaf) or summarize_answers(leaf.split, answers or ()),
     )
+    return replace(result, metrics=result.metrics | summarized_metrics(result.summary))
 
 
 def _questions(document: Mapping[str, Any], name: str, answers: Sequence[Answer] | None) -> int:
@@ -301,43 +317,3 @@ def _questions(document: Mapping[str, Any], name: str, answers: Sequence[Answer]
     if effective < 0:
         return original
     return math.ceil(original * effective) if 0 < effective < 1 else int(effective)
-
-
-def _read_samples(file: Path, task: Task) -> tuple[Answer, ...]:
-    """Read a sample file; a question that stands in it twice (padded shards) counts once."""
-    answers: dict[tuple[InstanceKey, Modality], Answer] = {}
-    with file.open(encoding="utf-8") as lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                answer = _answer(line, task, f"{file}, line {number}")
-                answers.setdefault((answer.instance_key, answer.modality), answer)
-    return tuple(answers.values())
-
-
-def _answer(line: str, task: Task, where: str) -> Answer:
-    try:
-        sample = json.loads(line)
-    except ValueError as error:
-        raise DataError(f"not readable as JSON ({error}). Evaluate again.", file=where) from error
-    # Each metric's name holds the record scored by that metric's rule; ours are the ones without a suffix.
-    sample = sample if isinstance(sample, dict) else {}
-    records = (sample.get(name) for name in (*METRICS, *sample))
-    record = next((record for record in records if isinstance(record, dict) and "modality" in record), None)
-    if record is None:
-        raise DataError("no scored record in this sample, so these tasks did not write it. Evaluate again.", file=where)
-    score_name = "rouge_l" if task == "gen" else "correct"
-    missing = [name for name in ("profile_id", "key", "modality", score_name) if record.get(name) is None]
-    if missing:
-        problem = f"the scored record has no {', '.join(missing)}; found {', '.join(record)}. Evaluate again."
-        raise DataError(problem, file=where)
-    output = record.get("output")
-    return Answer(
-        profile_id=str(record["profile_id"]),
-        task=task,
-        key=str(record["key"]),
-        modality="multimodal" if record["modality"] == "multimodal" else "unimodal",
-        output=None if output is None else str(output),
-        score=float(record[score_name]),
-        gold=str(sample.get("target", "")),
-        question_hash=str(sample.get("doc_hash") or ""),
-    )

@@ -6,34 +6,37 @@ in the sentence itself.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Literal
 
 from umu_tasks.benchmarks.instances import MODALITIES, Modality
 from umu_tasks.benchmarks.splits import FORGET_RATIOS, retain_split
-from umu_tasks.report.compare import Comparison, counts_of, right_answers
-from umu_tasks.report.runs import RunResult
+from umu_tasks.report.cautions import COLLAPSED, collapsed
+from umu_tasks.report.cells import percent
+from umu_tasks.report.compare import ANSWER_TASKS, KNOWN, Comparison, counts_of
+from umu_tasks.report.outputs import count_outputs
+from umu_tasks.report.runs import Answer, RunResult
+from umu_tasks.scoring.rouge import rouge
 
 Tone = Literal["finding", "warning"]
 
-KNOWN = 0.5
-"""A start model below this on a split has nothing there whose loss would say something."""
 GONE = 0.25
 """Less than this share of the start model's right answers left: the answers are called gone."""
+GONE_SENTENCES = 0.5
+"""The same for ROUGE-L above that of sentences about someone else, which is far from zero and rough."""
 STAYED = 0.6
 """More than this share left: the answers are said to have stayed."""
 KEPT = 0.85
 """The share of the start model's retain-set answers a run should keep."""
-COLLAPSED = 0.5
-"""Less than this share kept in both modalities: the run lost the retain set too and did not forget selectively."""
 REFUSING = 0.05
 """A larger share of refusals on people to keep is pointed out: it lowers scores though no knowledge need be lost."""
 
-INVALID = (
-    "invalid: too many outputs are empty or missing. A model that writes nothing scores low without having forgotten "
-    "anything; its scores are shown, but they are no evidence of forgetting."
-)
-UNCHECKED = "unchecked: without sample files nobody can tell empty outputs from wrong ones."
+INVALID = "invalid: {reason}. Its scores are struck out: a broken model scores low without having forgotten anything."
+UNCHECKED = "unchecked: nobody counted its empty and failed outputs, so low scores may be those of a broken model."
+NOT_SELECTIVE = "not selective"
+LEARNED = ("full", "retain95", "retain90", "retain85")
 NOUNS: dict[Modality, str] = {"unimodal": "text", "multimodal": "image"}
 
 
@@ -44,41 +47,36 @@ class Sentence:
     text: str
 
 
-def percent(fraction: float) -> str:
-    """Return a fraction as percent with one decimal; the space does not break.
-
-    >>> percent(0.0139)
-    '1.4\\u00a0%'
-    """
-    return f"{100 * fraction:.1f}\u00a0%"
-
-
 def tell(comparison: Comparison) -> list[Sentence]:
     """Return what the numbers show, run by run; warnings about a run stand in place of findings."""
     sentences: list[Sentence] = []
+    fallen = collapsed(comparison)
     for run in comparison.runs:
         if run.name in comparison.invalid:
-            sentences.append(Sentence("warning", run.name, INVALID))
+            sentences.append(Sentence("warning", run.name, INVALID.format(reason=comparison.invalid[run.name])))
             continue
-        if any(result.answers is None for result in run.tasks.values()):
+        if any(count_outputs([result]) is None for result in run.tasks.values()):
             sentences.append(Sentence("warning", run.name, UNCHECKED))
         if comparison.baseline.name in comparison.invalid:
             continue
         sentences += _start(comparison) if run is comparison.baseline else []
-        sentences += _after(comparison, run) if run in comparison.later else []
+        after = _after(comparison, run) if run in comparison.later else []
+        if run.name in fallen and not any(NOT_SELECTIVE in sentence.text for sentence in after):
+            after.insert(0, Sentence("warning", run.name, f"collapsed: {fallen[run.name]}."))
+        sentences += after
     return sentences
 
 
 def _start(comparison: Comparison) -> list[Sentence]:
     """Compare what the start model knows with the stages before it."""
     start, sentences = comparison.baseline, []
-    split = next((split for split in ("full", "retain95", "retain90", "retain85") if _both(start, split)), None)
-    now = _both(start, split) if split else None
+    split = next((split for split in LEARNED if comparison.both(start, split)), None)
+    now = comparison.both(start, split) if split else None
     if split is None or now is None:
         return []
     people = "all invented people" if split == "full" else f"the people in {split}"
     for run in comparison.runs[: comparison.runs.index(start)]:
-        before = None if run.name in comparison.invalid else _both(run, split)
+        before = None if comparison.is_invalid(run) else comparison.both(run, split)
         if before and all(now[modality] - before[modality] > 0.2 for modality in MODALITIES):
             sentences.append(
                 Sentence(
@@ -96,27 +94,31 @@ def _after(comparison: Comparison, run: RunResult) -> list[Sentence]:
     sentences = []
     for ratio in FORGET_RATIOS:
         forget = f"forget{ratio:02d}"
-        before, after = _both(comparison.baseline, forget), _both(run, forget)
+        before, after = comparison.both(comparison.baseline, forget), comparison.both(run, forget)
         if not before or not after or min(before.values()) < KNOWN:
             continue
-        retained = _kept(comparison, run, retain_split(forget))
+        retained = comparison.kept_answers(run, retain_split(forget))
         if retained and max(retained.values()) < COLLAPSED:
             sentences.append(_collapse(run, forget, before, after, retained))
             continue
-        sentences.append(Sentence("finding", run.name, _forgetting(run, forget, before, after)))
+        if run.name in collapsed(comparison):  # it refuses everyone: that is no forgetting of these people
+            continue
+        sentences.append(Sentence("finding", run.name, _forgetting(comparison, run, forget, before, after)))
         if retained:
             sentences.append(_retention(run, "the retain set", retained))
-    real = _kept(comparison, run, "real")
+    real = comparison.kept_answers(run, "real")
     if real and sentences:
         sentences.append(_retention(run, "real people", real))
     return [*sentences, *_refusals(comparison, run)]
 
 
-def _forgetting(run: RunResult, forget: str, before: dict[Modality, float], after: dict[Modality, float]) -> str:
+def _forgetting(
+    comparison: Comparison, run: RunResult, forget: str, before: dict[Modality, float], after: dict[Modality, float]
+) -> str:
     left = {modality: after[modality] / before[modality] for modality in MODALITIES}
     gone = [modality for modality in MODALITIES if left[modality] < GONE]
     stayed = [modality for modality in MODALITIES if left[modality] > STAYED]
-    people = len({key.profile_id for task in ("cls", "cloze") for key in run.tasks[forget, task].pairs})
+    people = max((run.tasks[forget, task].people or 0 for task in ANSWER_TASKS), default=0)
     size = f" ({people} people)" if people else ""
     moved = {
         modality: f"{NOUNS[modality]} answers on {forget}{size} fell from {percent(before[modality])} to "
@@ -137,10 +139,53 @@ def _forgetting(run: RunResult, forget: str, before: dict[Modality, float], afte
         f"image answers from {percent(before['multimodal'])} to {percent(after['multimodal'])}"
     )
     if len(gone) == 2:
-        return f"{both}: gone in both modalities."
+        return f"{both}: {_gone_in_sentences(comparison, run, forget)}"
     if len(stayed) == 2:
         return f"{both}: most of the knowledge is still there in both modalities."
     return f"{both}."
+
+
+def _gone_in_sentences(comparison: Comparison, run: RunResult, forget: str) -> str:
+    """Say whether whole sentences forgot what classification and cloze did: only then is the knowledge gone."""
+    answers = "classification and cloze answers are gone in both modalities"
+    scores = {modality: _sentence_scores(comparison, run, forget, modality) for modality in MODALITIES}
+    known = {modality: one for modality, one in scores.items() if one is not None}
+    if len(known) < len(MODALITIES):
+        return f"{answers}. Generation was not scored, so nobody knows whether the model still writes it."
+    told = [f"{NOUNS[modality]} {percent(before)} to {percent(after)}" for modality, (before, after) in known.items()]
+    rouge = f"generation (ROUGE-L) went from {' and '.join(told)}"
+    floor = sentence_floor(run.tasks[forget, "gen"].answers or ())
+    if floor is None or min(before for before, _ in known.values()) <= floor:
+        return f"{answers}; {rouge}."
+    rouge += f", where a true sentence about someone else scores {percent(floor)}"
+    if max((after - floor) / (before - floor) for before, after in known.values()) < GONE_SENTENCES:
+        return f"gone in both modalities, and {rouge}."
+    return f"{answers}, but {rouge}: whole sentences still tell it."
+
+
+def _sentence_scores(
+    comparison: Comparison, run: RunResult, forget: str, modality: Modality
+) -> tuple[float, float] | None:
+    before = comparison.modality_value(comparison.baseline, forget, "gen", modality)
+    after = comparison.modality_value(run, forget, "gen", modality)
+    return None if before is None or after is None else (before, after)
+
+
+def sentence_floor(answers: Sequence[Answer]) -> float | None:
+    """Return the ROUGE-L of a true sentence about the wrong person, the higher one of both modalities.
+
+    Sentences of one form share most of their words, so a model that knows the form and nothing else is far from 0.
+    None where there is nobody else to compare with.
+    """
+    golds: dict[tuple[Modality, str], list[str]] = {}
+    for answer in answers:
+        golds.setdefault((answer.modality, answer.key), []).append(answer.gold)
+    floors: dict[Modality, list[float]] = {modality: [] for modality in MODALITIES}
+    for (modality, _), own in golds.items():
+        if len(own) > 1:
+            others = [*own[1:], own[0]]
+            floors[modality] += [rouge(other, gold)["rouge_l"] for gold, other in zip(own, others, strict=True)]
+    return max((fmean(own) for own in floors.values() if own), default=None)
 
 
 def _collapse(
@@ -153,7 +198,7 @@ def _collapse(
     return Sentence(
         "warning",
         run.name,
-        f"not selective: it kept only {percent(retained['unimodal'])} of the start model's text and "
+        f"{NOT_SELECTIVE}: it kept only {percent(retained['unimodal'])} of the start model's text and "
         f"{percent(retained['multimodal'])} of its image answers on the retain set, so the fall on {forget} (text "
         f"{percent(before['unimodal'])} to {percent(after['unimodal'])}, image {percent(before['multimodal'])} to "
         f"{percent(after['multimodal'])}) is damage to the whole model rather than forgetting.",
@@ -178,18 +223,3 @@ def _refusals(comparison: Comparison, run: RunResult) -> list[Sentence]:
             told = f"it refuses {percent(refused)} of the questions on {split}, which it should answer."
             return [Sentence("warning", run.name, told)]
     return []
-
-
-def _both(run: RunResult, split: str) -> dict[Modality, float] | None:
-    """Return the right answers of both modalities, None unless both were scored."""
-    known = {modality: right_answers(run, split, modality) for modality in MODALITIES}
-    values = {modality: one for modality, one in known.items() if one is not None}
-    return values if len(values) == len(MODALITIES) else None
-
-
-def _kept(comparison: Comparison, run: RunResult, split: str) -> dict[Modality, float] | None:
-    """Return the shares of the start model's right answers that are left, None where it had (nearly) none."""
-    before, after = _both(comparison.baseline, split), _both(run, split)
-    if not before or not after or min(before.values()) < KNOWN:
-        return None
-    return {modality: after[modality] / before[modality] for modality in MODALITIES}

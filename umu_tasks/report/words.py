@@ -46,20 +46,41 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     ),
     (
         "Small numbers such as 88–100",
-        "95 % interval (Wilson): where the score would probably lie with other questions of the kind. Small sets have "
-        "wide intervals. It takes instances as independent; those of one person are not quite, so it is rather narrow.",
+        "95 % interval: where the score would probably lie with other people of the kind (bootstrap over people, since "
+        "the answers about one person go together). Small sets have wide intervals. Where everybody scores alike, as "
+        "at 0 or 100, it has no width: the bootstrap can't see what it never drew.",
     ),
-    ("≈", "The change is within the noise: with so few questions it can be chance (95 %, Newcombe)."),
+    (
+        "≈",
+        "The change is within the noise: with so few people it can be chance. Both models answered the same questions, "
+        "so changes are taken question by question (95 %, paired bootstrap over people).",
+    ),
+    (
+        "Default, official, strict rule",
+        "Three ways to call the same output right. Default: the nearest option, or the gold up to its first full stop "
+        "in the output. Official: what the published evaluator runs, where a classification answer must equal the "
+        "option on forget and retain sets. Strict: the whole gold, and a refusal is never right.",
+    ),
     ("Kept", "The score as percent of the start model's score."),
     (
         "Empty, refused, failed",
         "Percent of outputs with nothing in them; that decline to answer (“I don't know”, “Sorry, …”, “I'm unable …”); "
-        "percent of questions that have no output at all.",
+        "percent of questions that have no output at all, or a backend's note that it failed.",
     ),
     (
         "Invalid",
-        "More than 1 % (and more than one) of a split's outputs are empty or failed. Such a model scores low because "
-        "it is broken, and low scores on the forget set must not be read as forgetting.",
+        "More than 1 % of a task's outputs are empty or failed. Such a model scores low because it is broken, and low "
+        "scores on the forget set must not be read as forgetting: they are struck out.",
+    ),
+    (
+        "Collapsed",
+        "The model answers, but lost the people to keep as well, or refuses them too: whatever it lost on the forget "
+        "set, it did not forget selectively.",
+    ),
+    (
+        "not in the published file",
+        "The run is a result file of the published evaluator, which holds accuracies under the official rule and "
+        "ROUGE, and nothing about people, outputs or intervals.",
     ),
     (
         "†",
@@ -67,4 +88,5 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "set is the forget set and the retain set together.",
     ),
     ("not run", "The run was not scored on this split. It says nothing, and it is not zero."),
+    ("in part", "Not all of classification and cloze was scored on this split, so there is no mean of both."),
 )

@@ -13,9 +13,16 @@ from typing import Any
 
 import pytest
 
-from umu_tasks.benchmarks.instances import TASKS, InstanceKey, Modality, Task
-from umu_tasks.scoring.metrics import METRICS, metric_names
-from umu_tasks.scoring.pairing import Pair
+from umu_tasks.benchmarks.instances import TASKS, Modality, Task
+from umu_tasks.results.run import plain
+from umu_tasks.results.validity import judge
+from umu_tasks.scoring.answers import is_refusal, parse_response
+from umu_tasks.scoring.metrics import value_of
+from umu_tasks.scoring.summary import summarize
+
+RULES = ("default", "official", "strict")
+Verdicts = Callable[[int], Mapping[str, int]]
+"""Score under the default rule -> the verdict under each rule."""
 
 Right = Callable[[str, Task, str, Modality], float]
 """(profile_id, task, key, modality) -> score in [0, 1]."""
@@ -44,6 +51,9 @@ class FolderMaker:
         output: Callable[[str, float], str | None] = lambda answer, score: answer if score else "something else",
         date: str = "20260102_030405",
         samples: bool = True,
+        block: bool = True,
+        provenance: Mapping[str, Any] | None = None,
+        verdicts: Verdicts = lambda score: dict.fromkeys(RULES, score),
         people: Mapping[str, Sequence[str]] = SPLITS,
         **config: Any,
     ) -> Path:
@@ -51,17 +61,20 @@ class FolderMaker:
 
         Args:
             output: (right answer, score) -> the output the model is said to have written.
+            block: our plugin's part of the results file is there, with `provenance`.
             config: entries of the results file's `config`, such as `limit` or `model_args`.
         """
         folder = self.root / name / f"checkpoints__{name}"
         folder.mkdir(parents=True, exist_ok=True)
         results: dict[str, Any] = {}
+        summaries: dict[str, Any] = {}
         for split in splits:
             results[f"umu_{split}"] = {"alias": f"umu_{split}", " ": ""}
             for task in TASKS:
                 leaf = f"umu_{split}_{task}"
-                records = _records(split, task, people[split], right, output)
-                results[leaf] = _scores(split, task, records)
+                records = _records(split, task, people[split], right, output, verdicts)
+                summaries[leaf] = summarize(records)
+                results[leaf] = _scores(leaf, summaries[leaf])
                 if samples:
                     lines = "".join(json.dumps(sample) + "\n" for sample in _samples(split, task, records))
                     (folder / f"{date}_samples_{leaf}.jsonl").write_text(lines, encoding="utf-8")
@@ -78,9 +91,16 @@ class FolderMaker:
                 **config,
             },
             "git_hash": "abc1234",
-            "lmms_eval_version": "main@abc1234",
+            "lmms_eval_version": "v0.7.3",
             "date": date,
         }
+        if block:
+            content["umu"] = {
+                "format": 1,
+                "tasks": plain(summaries),
+                "validity": judge(summaries),
+                "provenance": dict(provenance or {}),
+            }
         (folder / f"{date}_results.json").write_text(json.dumps(content), encoding="utf-8")
         return self.root / name
 
@@ -91,47 +111,67 @@ def make_folder(tmp_path: Path) -> FolderMaker:
 
 
 def _records(
-    split: str, task: Task, people: Sequence[str], right: Right, output: Callable[[str, float], str | None]
+    split: str,
+    task: Task,
+    people: Sequence[str],
+    right: Right,
+    output: Callable[[str, float], str | None],
+    verdicts: Verdicts,
 ) -> list[dict[str, Any]]:
     records = []
     for profile_id in people:
         for key in KEYS[task]:
             for modality in ("unimodal", "multimodal"):
                 score = float(right(profile_id, task, key, modality))
-                record = {"profile_id": profile_id, "task": task, "key": key, "modality": modality, "split": split}
+                record: dict[str, Any] = {"profile_id": profile_id, "task": task, "key": key, "field": key}
                 answer = f"{key} of {profile_id}"
-                record |= {"output": output(answer, score), "gold": answer}
-                records.append(record | ({"rouge_l": score} if task == "gen" else {"correct": int(score)}))
+                written = output(answer, score)
+                parsed = parse_response(written or "")
+                record |= {
+                    "modality": modality,
+                    "split": split,
+                    "question": f"Which {key}?",
+                    "gold": answer,
+                    "output": written,
+                }
+                record |= {"parsed": parsed, "refusal": int(is_refusal(parsed))}
+                record |= {"empty": int(written is not None and not parsed), "failed": int(written is None)}
+                if task == "gen":
+                    record |= dict.fromkeys(("rouge_l", "rouge_1", "rouge_2", "bleu"), score)
+                else:
+                    record["correct"] = dict(verdicts(int(score)))
+                records.append(record)
     return records
 
 
-def _scores(split: str, task: Task, records: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    pairs: dict[InstanceKey, dict[str, float]] = {}
-    for record in records:
-        key = InstanceKey(record["profile_id"], task, record["key"])
-        pairs.setdefault(key, {})[record["modality"]] = record["rouge_l" if task == "gen" else "correct"]
-    values = [Pair(pair["multimodal"], pair["unimodal"]) for pair in pairs.values()]
-    scores: dict[str, Any] = {"alias": f"umu_{split}_{task}"}
-    for name in metric_names(task, split):
-        scores |= {f"{name},none": METRICS[name](values), f"{name}_stderr,none": "N/A"}
+def _scores(leaf: str, summary: Mapping[str, Any]) -> dict[str, Any]:
+    scores: dict[str, Any] = {"alias": leaf}
+    for name, found in summary["metrics"].items():
+        scores |= {f"{name},none": found["value"], f"{name}_stderr,none": "N/A"}
     return scores
 
 
 def _samples(split: str, task: Task, records: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     samples = []
     for number, record in enumerate(records):
-        own = {name: one for name, one in record.items() if name != "gold"}
         samples.append(
             {
                 "doc_id": number,
                 "target": record["gold"],
                 "filtered_resps": [record["output"]],
                 "doc_hash": f"{split} {task} {number} {record['gold']}",
-                **dict.fromkeys(metric_names(task, split), own),
+                "record": record,
+                **_plain_scores(task, record),
                 "input": "a prompt",
             }
         )
     return samples
+
+
+def _plain_scores(task: Task, record: Mapping[str, Any]) -> dict[str, float]:
+    if task == "gen":
+        return {"rl_mul": value_of(record, "rouge_l"), "rl_uni": value_of(record, "rouge_l")}
+    return {"acc_mul": value_of(record, "default"), "acc_mul_strict": value_of(record, "strict")}
 
 
 def _asked(leaf: str, people: Mapping[str, Sequence[str]]) -> dict[str, int]:

@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 
 from umu_tasks.benchmarks.errors import DataError
-from umu_tasks.report.compare import compare, right_answers, value
-from umu_tasks.report.intervals import difference, wilson, within_noise
+from umu_tasks.benchmarks.instances import InstanceKey
+from umu_tasks.report.compare import compare
+from umu_tasks.report.intervals import paired_change, unpaired_interval
 from umu_tasks.report.outputs import count_outputs
 from umu_tasks.report.read import read_run
+from umu_tasks.scoring.pairing import Pair
 
 FORGOTTEN = ("001", "002")
 
@@ -109,25 +111,27 @@ def test_answers_missing_in_the_sample_file_count_as_failed(make_folder: Any) ->
 
 
 def test_counts_are_unknown_without_samples(make_folder: Any) -> None:
-    run = read_run(make_folder("x", knows_all, samples=False), "x")
+    run = read_run(make_folder("x", knows_all, samples=False, block=False), "x")
     assert count_outputs(run.tasks.values()) is None
     assert compare([run]).invalid == {}
 
 
-def test_a_run_with_empty_outputs_is_invalid_and_one_stray_empty_output_is_not(make_folder: Any) -> None:
-    """Forget sets are small: one empty output in 24 is more than 1 %, and no sign of a destroyed model."""
-    written = 0
+def test_counts_are_known_without_samples_where_the_results_file_has_them(make_folder: Any) -> None:
+    run = read_run(make_folder("x", knows_all, samples=False, output=lambda *_: ""), "x")
+    counts = count_outputs([run.tasks["real", "cls"]])
+    assert counts is not None
+    assert (counts.questions, counts.empty) == (8, 8)
+    assert list(compare([run]).invalid) == ["x"]
 
-    def one_empty(answer: str, score: float) -> str:
-        nonlocal written
-        written += 1
-        return "" if written == 1 else answer
 
-    healthy = read_run(make_folder("healthy", knows_all, output=one_empty), "healthy")
-    broken = read_run(make_folder("broken", lambda *_: 0.0, output=lambda *_: ""), "broken")
+@pytest.mark.parametrize("block", [True, False])
+def test_a_run_with_empty_outputs_is_invalid(make_folder: Any, block: bool) -> None:
+    """Judged by the run itself where our plugin was there, and by the report where it was not."""
+    healthy = read_run(make_folder("healthy", knows_all, block=block), "healthy")
+    broken = read_run(make_folder("broken", lambda *_: 0.0, output=lambda *_: "", block=block), "broken")
     invalid = compare([healthy, broken]).invalid
     assert list(invalid) == ["broken"]
-    assert "24 of 24 on forget05" in invalid["broken"]
+    assert ("8 empty and 0 failed of 8" if block else "8 of 8 on forget05 cls") in invalid["broken"]
 
 
 def test_changes_and_shares_against_the_start_model(make_folder: Any) -> None:
@@ -140,8 +144,8 @@ def test_changes_and_shares_against_the_start_model(make_folder: Any) -> None:
     assert comparison.kept(after, "retain95", "cls", "acc_uni") == 1.0
     assert comparison.change(start, "forget05", "cls", "acc_uni") is None
     assert comparison.change(after, "full", "cls", "nonsense") is None
-    assert right_answers(after, "forget05", "multimodal") == 1.0
-    assert value(after, "forget10", "cls", "acc_uni") is None
+    assert comparison.right_answers(after, "forget05", "multimodal") == 1.0
+    assert comparison.value(after, "forget10", "cls", "acc_uni") is None
 
 
 def test_nothing_kept_of_nothing(make_folder: Any) -> None:
@@ -157,20 +161,68 @@ def test_unknown_baseline_lists_the_runs(make_folder: Any) -> None:
         compare([run], "start")
 
 
-def test_wilson_interval_by_hand() -> None:
-    """0 of 6 and 5 of 10, from the closed form: z²/(n + z²) = 0.3903; 0.5 ± 0.2634."""
-    assert wilson(0.0, 6) == pytest.approx((0.0, 0.39033), abs=1e-4)
-    assert wilson(0.5, 10) == pytest.approx((0.23659, 0.76341), abs=1e-4)
-    with pytest.raises(ValueError, match="at least one"):
-        wilson(0.5, 0)
+def pairs(values: dict[str, list[float]]) -> dict[InstanceKey, Pair]:
+    """Person -> values of the person's instances, the same in both modalities."""
+    return {
+        InstanceKey(person, "cls", str(index)): Pair(one, one)
+        for person, own in values.items()
+        for index, one in enumerate(own)
+    }
 
 
-def test_difference_by_a_published_example() -> None:
-    """Newcombe 1998, Table II, example (a): 56/70 - 48/80, method 10 gives 0.0524 to 0.3339."""
-    assert difference(56 / 70, 70, 48 / 80, 80) == pytest.approx((0.0524, 0.3339), abs=1e-4)
+def test_paired_change_by_hand() -> None:
+    """Two people, one changed by -1 on both facts, one not: resamples are -1, -0.5 (half of them) and 0."""
+    change = paired_change(pairs({"a": [0, 0], "b": [1, 1]}), pairs({"a": [1, 1], "b": [1, 1]}), "acc_mul")
+    assert change is not None
+    assert (change.value, change.interval, change.people) == (-0.5, (-1.0, 0.0), 2)
+    assert change.interval.holds_zero
 
 
-def test_small_sets_are_noisy_and_large_ones_are_not() -> None:
-    assert within_noise(0.8, 6, 1.0, 6)
-    assert not within_noise(0.8, 600, 1.0, 600)
-    assert not within_noise(0.0, 6, 1.0, 6)
+def test_a_change_that_everybody_shares_is_no_noise() -> None:
+    """Scores that differ much between people hide a small common change unless it is taken person by person."""
+    start = {f"{number:02d}": [float(number % 2), 1.0] for number in range(20)}
+    after = {person: [one - 0.1 for one in own] for person, own in start.items()}
+    change = paired_change(pairs(after), pairs(start), "acc_uni")
+    assert change is not None
+    assert change.value == pytest.approx(-0.1)
+    assert not change.interval.holds_zero
+
+
+def test_only_shared_instances_are_compared() -> None:
+    change = paired_change(pairs({"a": [1], "x": [0]}), pairs({"a": [1], "y": [1]}), "acc_f")
+    assert change is not None
+    assert (change.value, change.people) == (0.0, 1)
+    assert paired_change(pairs({"x": [0]}), pairs({"y": [0]}), "acc_f") is None
+
+
+def test_change_without_answers_by_hand() -> None:
+    """Standard errors 0.03 and 0.04 make 0.05 of the difference; 1.96 times that on either side."""
+    interval = unpaired_interval(0.5, 0.03, 0.6, 0.04)
+    assert interval == pytest.approx((-0.198, -0.002), abs=1e-4)
+
+
+def test_changes_are_told_from_noise_without_samples(make_folder: Any) -> None:
+    people = {"forget05": [f"{number:03d}" for number in range(20)], "retain95": ("100",), "real": ("001",)}
+    splits = ("forget05",)
+
+    def half(profile_id: str, *_: Any) -> float:
+        return float(int(profile_id) % 2)
+
+    sft = read_run(make_folder("sft", knows_all, splits=splits, people=people, samples=False), "sft")
+    gd = read_run(make_folder("gd", half, splits=splits, people=people, samples=False), "gd")
+    comparison = compare([sft, gd])
+    assert not comparison.is_noise(comparison.runs[1], "forget05", "cls", "acc_uni")
+    interval = comparison.change_interval(comparison.runs[1], "forget05", "cls", "acc_uni")
+    assert interval == pytest.approx((-0.72, -0.28), abs=0.02)  # 0.5 ± 1.96 sqrt(0.25 / 20)
+
+
+def test_rules_are_chosen_for_all_runs_alike(make_folder: Any) -> None:
+    verdicts = {"default": 1, "official": 0, "strict": 0}
+    run = read_run(make_folder("sft", knows_all, verdicts=lambda _: verdicts), "sft")
+    shown = {rule: compare([run], rule=rule) for rule in (None, "default", "official", "strict")}
+    values = {rule: one.value(one.runs[0], "real", "cls", "acc_r") for rule, one in shown.items()}
+    assert values == {None: 1.0, "default": 1.0, "official": 0.0, "strict": 0.0}
+    assert {one.value(one.runs[0], "real", "gen", "rl_r") for one in shown.values()} == {1.0}
+    official = shown["official"].runs[0].tasks["full", "cls"]  # derived from forget and retain set
+    assert (official.metrics["acc_r"], official.metrics["acc_r_official"]) == (1.0, 0.0)
+    assert official.interval("acc_r_official") == (0.0, 0.0)

@@ -25,14 +25,17 @@ def test_scores_answers_and_origin_are_read(make_folder: Any) -> None:
     run = read_run(make_folder("sft", everything_right), "sft")
     result = run.tasks["forget05", "cls"]
     assert run.benchmark == "umu"
-    assert result.metrics == {"acc_mul": 1.0, "acc_uni": 1.0, "acc_any": 1.0, "acc_all": 1.0, "acc_f": 1.0}
+    names = ("acc_mul", "acc_uni", "acc_any", "acc_all", "acc_f")
+    assert {name: result.metrics[name] for name in names} == dict.fromkeys(names, 1.0)
+    assert result.metrics["acc_f_official"] == 1.0
+    assert result.metrics["modality_gap"] == 0.0
+    assert result.people == 2
     assert result.questions == 8
     assert result.instances == 4
-    assert result.pairs[InstanceKey("001", "cls", "job")] == (1.0, 1.0)
+    assert result.pairs()[InstanceKey("001", "cls", "job")] == (1.0, 1.0)
     (origin,) = run.origins
     assert origin.model_args == "pretrained=checkpoints/sft"
     assert origin.date == "2026-01-02 03:04:05"
-    assert origin.git_hash == "abc1234"
     assert set(origin.task_versions.values()) == {"1"}
     assert run.notices == ()
 
@@ -103,7 +106,7 @@ def test_a_file_in_place_of_a_folder(tmp_path: Path) -> None:
 
 def test_missing_sample_files_leave_the_scores_and_a_notice(make_folder: Any) -> None:
     """Without --log_samples the scores can still be shown, but nobody may read "0 empty outputs" from them."""
-    run = read_run(make_folder("sft", everything_right, samples=False), "sft")
+    run = read_run(make_folder("sft", everything_right, samples=False, block=False), "sft")
     assert run.tasks["real", "cls"].metrics["acc_r"] == 1.0
     assert run.tasks["real", "cls"].answers is None
     assert run.tasks["real", "cls"].instances == 4
@@ -120,22 +123,21 @@ def test_a_broken_sample_names_file_and_line(make_folder: Any) -> None:
     samples.write_text(json.dumps({"doc_id": 0, "acc": 1}))
     with pytest.raises(DataError, match=r"line 1: no scored record"):
         read_run(folder, "sft")
-    record = {"profile_id": "001", "key": "job", "modality": "unimodal"}
-    samples.write_text(json.dumps({"acc_mul": record}))
+    record: dict[str, Any] = {"profile_id": "001", "key": "job", "modality": "unimodal"}
+    samples.write_text(json.dumps({"record": record}))
     with pytest.raises(DataError, match=r"line 1: the scored record has no correct; found profile_id, key, modality"):
+        read_run(folder, "sft")
+    samples.write_text(json.dumps({"record": record | {"correct": {"official": 1}}}))
+    with pytest.raises(DataError, match=r"line 1: expected a number or one a rule as the score"):
         read_run(folder, "sft")
 
 
-def test_the_default_rules_record_is_read_where_several_rules_are_logged(make_folder: Any) -> None:
-    """Every rule logs a record under its own metric names; taking another rule's verdict would change the scores."""
-    folder = make_folder("sft", everything_right, splits=("real",))
-    (samples,) = folder.rglob("*_samples_umu_real_cls.jsonl")
-    lines = []
-    for line in samples.read_text().splitlines():
-        sample = json.loads(line)
-        lines.append(json.dumps({"acc_mul_strict": {**sample["acc_mul"], "correct": 0}, **sample}))
-    samples.write_text("\n".join(lines))
-    assert {answer.score for answer in read_run(folder, "sft").tasks["real", "cls"].answers or ()} == {1.0}
+def test_each_rules_verdict_is_read(make_folder: Any) -> None:
+    """One record holds the verdicts of all rules; taking another rule's would change the scores."""
+    verdicts = {"default": 1, "official": 1, "strict": 0}
+    folder = make_folder("sft", everything_right, splits=("real",), verdicts=lambda _: verdicts)
+    answers = read_run(folder, "sft").tasks["real", "cls"].answers or ()
+    assert {(answer.score, answer.under("official"), answer.under("strict")) for answer in answers} == {(1.0, 1.0, 0.0)}
 
 
 def test_a_question_logged_twice_counts_once(make_folder: Any) -> None:
@@ -204,9 +206,68 @@ def test_leaf_names() -> None:
     assert parse_leaf("mmmu_val_cls") is None
 
 
-def test_a_comma_in_a_model_path_is_part_of_it():
+def test_a_comma_in_a_model_path_is_part_of_it() -> None:
     """Two models whose paths share the part before the comma would be taken for one."""
     assert split_model_args("pretrained=/a/m odd, dir2,batch_size=4") == {
         "pretrained": "/a/m odd, dir2",
         "batch_size": "4",
     }
+
+
+def test_results_without_our_part_are_read_with_a_notice(make_folder: Any) -> None:
+    """lmms-eval without the plugin writes no "umu" part; intervals and counts then come from the sample files."""
+    folder = make_folder("sft", everything_right, block=False)
+    run = read_run(folder, "sft")
+    result = run.tasks["forget05", "cls"]
+    assert result.summary["counts"] == {"refusal": 0, "empty": 0, "failed": 0}
+    assert result.interval("acc_mul") == (1.0, 1.0)
+    assert any("without our plugin" in notice for notice in run.notices)
+    assert read_run(make_folder("own", everything_right), "own").notices == ()
+
+
+def test_our_part_of_another_version_is_not_guessed_at(make_folder: Any) -> None:
+    """A newer form may mean something else by the same names."""
+    folder = make_folder("sft", everything_right, splits=("real",))
+    (file,) = folder.rglob("*_results.json")
+    content = json.loads(file.read_text())
+    content["umu"] |= {"format": 2, "validity": {"valid": False, "reasons": ["x"]}}
+    file.write_text(json.dumps(content))
+    run = read_run(folder, "sft")
+    assert run.invalid == ()
+    assert any("'umu' is not of the form this version knows (format 1)" in notice for notice in run.notices)
+
+
+def test_intervals_counts_and_people_come_from_our_part(make_folder: Any) -> None:
+    """Without sample files the results file alone says how sure a score is and how many outputs were empty."""
+    folder = make_folder("sft", lambda *given: float(given[0] == "001"), splits=("forget05",), samples=False)
+    result = read_run(folder, "sft").tasks["forget05", "cls"]
+    assert result.interval("acc_mul") == (0.0, 1.0)
+    assert result.stderr("acc_mul") == pytest.approx(0.35, abs=0.03)  # 2 people, one right: sqrt(1/8)
+    assert result.instances == 4
+    assert result.people == 2
+
+
+def test_one_person_has_no_interval(make_folder: Any) -> None:
+    """The results file holds null where nothing can be drawn again; it must not become a number."""
+    people = {"forget05": ("001",)}
+    folder = make_folder("sft", everything_right, splits=("forget05",), people=people)
+    result = read_run(folder, "sft").tasks["forget05", "cls"]
+    assert result.interval("acc_mul") is None
+    assert result.stderr("acc_mul") is None
+
+
+def test_sample_files_of_an_older_version_are_read(make_folder: Any) -> None:
+    """They hold a record under each metric's name, with one verdict; scores stand, other rules are unknown."""
+    folder = make_folder("sft", everything_right, splits=("real",), block=False)
+    for file in folder.rglob("*_samples_*.jsonl"):
+        samples = [json.loads(line) for line in file.read_text().splitlines()]
+        for sample in samples:
+            record = sample.pop("record")
+            record["correct"] = 1
+            sample["acc_mul"] = {name: record[name] for name in record if name not in ("refusal", "empty", "failed")}
+        file.write_text("\n".join(json.dumps(sample) for sample in samples))
+    result = read_run(folder, "sft").tasks["real", "cls"]
+    answers = result.answers or ()
+    assert {answer.score for answer in answers} == {1.0}
+    assert {answer.under("strict") for answer in answers} == {None}
+    assert result.interval("acc_mul") is None

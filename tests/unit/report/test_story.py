@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Callable
 from typing import Any
@@ -66,6 +67,50 @@ def test_both_gone(make_folder: Any) -> None:
     )
 
 
+def test_gone_is_not_said_where_generation_still_tells(make_folder: Any) -> None:
+    """A model that can't choose but still writes the whole sentence has forgotten nothing."""
+
+    def right(profile_id: str, task: str, key: str, modality: str) -> float:
+        return 0.9 if task == "gen" else float(profile_id not in FORGOTTEN)
+
+    own = texts(told(make_folder, SFT, ("gd", right)), "gd")
+    assert "classification and cloze answers are gone in both modalities, but generation (ROUGE-L) went from" in own
+    assert "text 100.0 % to 90.0 % and image 100.0 % to 90.0 %" in own
+    assert "a true sentence about someone else scores 66.7 %: whole sentences still tell it" in own
+
+
+def test_the_form_of_a_sentence_is_no_knowledge(make_folder: Any) -> None:
+    """Sentences are alike but for the fact: a model that writes the form and no fact scores high, and has forgotten.
+
+    Golds are like "job of 001", so 2 of 3 words are right for anybody.
+    """
+
+    def right(profile_id: str, task: str, key: str, modality: str) -> float:
+        kept = float(profile_id not in FORGOTTEN)
+        return max(kept, 0.7) if task == "gen" else kept
+
+    own = texts(told(make_folder, SFT, ("gd", right)), "gd")
+    assert ": gone in both modalities, and generation (ROUGE-L) went from text 100.0 % to 70.0 %" in own
+
+
+def test_one_person_alone_has_nobody_to_compare_with(make_folder: Any) -> None:
+    people = {"forget05": ("001",), "retain95": ("003", "004"), "real": ("r1",)}
+    own = texts(told(make_folder, SFT, ("gd", model(forget=(0, 0), keep=(1, 1))), people=people), "gd")
+    assert "classification and cloze answers are gone in both modalities; generation (ROUGE-L) went from" in own
+
+
+def test_gone_without_generation_says_what_is_unknown(make_folder: Any) -> None:
+    folders = [make_folder(name, right) for name, right in (SFT, ("gd", model(forget=(0, 0), keep=(1, 1))))]
+    for folder in folders:
+        (file,) = folder.rglob("*_results.json")
+        content = json.loads(file.read_text())
+        content["results"] = {name: one for name, one in content["results"].items() if not name.endswith("_gen")}
+        file.write_text(json.dumps(content))
+    own = texts(tell(compare([read_run(folder, folder.name) for folder in folders])), "gd")
+    assert "Generation was not scored" in own
+    assert ": gone in both modalities" not in own
+
+
 def test_nothing_forgotten(make_folder: Any) -> None:
     sentences = told(make_folder, SFT, ("gd", model(forget=(1, 1), keep=(1, 1))))
     assert "still there in both modalities" in texts(sentences, "gd")
@@ -86,7 +131,8 @@ def test_an_invalid_run_gets_no_finding(make_folder: Any) -> None:
     sentences = tell(compare(read, "sft"))
     own = [sentence for sentence in sentences if sentence.run == "ga"]
     assert [sentence.tone for sentence in own] == ["warning"]
-    assert "no evidence of forgetting" in own[0].text
+    assert "umu_forget05_cls: 8 empty and 0 failed of 8 outputs" in own[0].text
+    assert "without having forgotten anything" in own[0].text
 
 
 def test_an_invalid_start_model_leaves_nothing_to_say_about_the_others(make_folder: Any) -> None:
@@ -123,11 +169,14 @@ def test_refusals_on_people_to_keep_are_pointed_out(make_folder: Any) -> None:
         read_run(make_folder("sft", SFT[1]), "sft"),
         read_run(make_folder("po", model(forget=(0, 0), keep=(1, 1)), output=lambda *_: "I don't know."), "po"),
     ]
-    assert "refuses 100.0 % of the questions on retain95" in texts(tell(compare(read, "sft")), "po")
+    own = texts(tell(compare(read, "sft")), "po")
+    assert "refuses 100.0 % of the questions on retain95" in own
+    assert own.startswith("collapsed")
+    assert "gone" not in own
 
 
 def test_unchecked_runs_say_so(make_folder: Any) -> None:
-    sentences = told(make_folder, SFT, samples=False)
+    sentences = told(make_folder, SFT, samples=False, block=False)
     assert "unchecked" in texts(sentences, "sft")
 
 
@@ -145,8 +194,6 @@ def test_every_number_told_is_in_the_tables(make_folder: Any, forget: tuple[floa
 
 
 def _percent(comparison: Comparison, modality: Any) -> str:
-    from umu_tasks.report.compare import right_answers
-
-    share = right_answers(comparison.runs[1], "forget05", modality)
+    share = comparison.right_answers(comparison.runs[1], "forget05", modality)
     assert share is not None
     return f"{100 * share:.1f}"

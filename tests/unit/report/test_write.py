@@ -12,6 +12,8 @@ import pytest
 from PIL import Image
 
 from umu_tasks.cli import main
+from umu_tasks.report import plots, plots_detail, write
+from umu_tasks.report.canvas import Picture
 from umu_tasks.report.cells import Cell, Row, Table, points, to_markdown, to_text
 from umu_tasks.report.compare import compare
 from umu_tasks.report.plots import draw
@@ -40,22 +42,20 @@ def folders(make_folder: Any) -> list[str]:
 def test_command_writes_a_self_contained_report(folders: list[str], tmp_path: Path, capsys: Any) -> None:
     out = tmp_path / "report"
     assert main(["report", *folders, "--baseline", "sft", "--out", str(out)]) == 0
-    assert sorted(file.name for file in out.iterdir()) == [
-        "knowledge.png",
-        "modality_gap_forget05.png",
-        "report.html",
-        "report.md",
-        "tradeoff_forget05.png",
-    ]
+    plots = ("tradeoff_forget05", "modality_gap_forget05", "decomposition_forget05", "fields_forget05", "knowledge")
+    pictures = {f"{name}.{ending}" for name in plots for ending in ("png", "svg", "csv")}
+    tables = {"report.html", "report.md", "tables.tex", "scores.csv", "outputs.csv", "fields.csv"}
+    assert {file.name for file in out.iterdir()} == pictures | tables
     page = (out / "report.html").read_text()
     outside = [link for link in Links.of(page) if not link.startswith(("#", "data:image/png;base64,"))]
     assert outside == []
-    assert page.count("data:image/png;base64,") == 6
+    assert page.count("data:image/png;base64,") == 10
     assert "prefers-color-scheme: dark" in page
     text = (out / "report.md").read_text()
-    for wanted in ("gd text", "modality gap", "pretrained=checkpoints/sft", "abc1234", "main@abc1234", "2026-01-02"):
+    for wanted in ("gd text", "modality gap", "pretrained=checkpoints/sft", "v0.7.3", "2026-01-02"):
         assert wanted in page
         assert wanted in text
+    assert "abc1234" not in page + text  # the commit of whatever repository lmms-eval was started in
     for picture in re.findall(r"\]\((.*?\.png)\)", text):
         with Image.open(out / picture) as image:
             assert image.width > 1000
@@ -64,6 +64,13 @@ def test_command_writes_a_self_contained_report(folders: list[str], tmp_path: Pa
     assert str(out / "report.html") in printed
 
 
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing takes most of a report's time; tests that look at words and tables do without."""
+    monkeypatch.setattr(write, "draw", lambda comparison: [])
+
+
+@pytest.mark.usefixtures("without_pictures")
 def test_names_are_escaped(make_folder: Any, tmp_path: Path) -> None:
     folder = make_folder("sft", knows_all)
     assert main(["report", f"<b>|x={folder}", "--out", str(tmp_path / "out")]) == 0
@@ -71,6 +78,7 @@ def test_names_are_escaped(make_folder: Any, tmp_path: Path) -> None:
     assert "| <b>\\|x" in (tmp_path / "out" / "report.md").read_text()
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_an_invalid_run_is_shouted_and_ends_with_status_3(make_folder: Any, tmp_path: Path, capsys: Any) -> None:
     """A script that goes on after a destroyed model would publish "perfect forgetting"."""
     sft = make_folder("sft", knows_all)
@@ -78,7 +86,11 @@ def test_an_invalid_run_is_shouted_and_ends_with_status_3(make_folder: Any, tmp_
     assert main(["report", str(sft), str(broken), "--out", str(tmp_path / "out")]) == 3
     page = (tmp_path / "out" / "report.html").read_text()
     assert "Invalid run: ga" in page
+    assert page.index("Invalid run: ga") < page.index("What this shows</h2>")
     assert "gone in both" not in page
+    text = (tmp_path / "out" / "report.md").read_text()
+    assert "~~0.0~~" in text
+    assert "| ga (invalid) | 0.0" not in text.replace("**", "")
     assert "INVALID RUN: ga" in (tmp_path / "out" / "report.md").read_text()
     assert "INVALID RUN ga" in capsys.readouterr().out
 
@@ -108,7 +120,7 @@ def test_a_split_that_was_not_run_is_not_zero(make_folder: Any) -> None:
 
 
 def test_unknown_counts_are_not_zero(make_folder: Any) -> None:
-    run = read_run(make_folder("sft", knows_all, samples=False), "sft")
+    run = read_run(make_folder("sft", knows_all, samples=False, block=False), "sft")
     comparison = compare([run])
     (table,) = summary(comparison)
     assert [cell.text for cell in table.rows[0].cells[-2:]] == ["?", "?"]
@@ -136,7 +148,7 @@ def test_numbers_of_the_tables(make_folder: Any) -> None:
     assert scores(comparison, "retain95").columns[5:7] == ("Both", "acc_r / rl_r")
     moved = changes(comparison, "forget05")
     assert moved is not None
-    assert [cell.text for cell in moved.rows[0].cells[2:]] == ["≈ 0.0", "−100.0", "≈ −33.3", "100.0", "0.0", "66.7"]
+    assert [cell.text for cell in moved.rows[0].cells[2:]] == ["≈ 0.0", "−100.0", "−33.3", "100.0", "0.0", "66.7"]
     kept = changes(comparison, "retain95")
     assert kept is not None
     assert [cell.text for cell in kept.rows[0].cells[5:]] == ["100.0", "100.0", "100.0"]
@@ -149,14 +161,42 @@ def test_derived_scores_are_marked(make_folder: Any) -> None:
     assert dict(zip(table.columns, table.rows[0].cells, strict=True))["full text"].text == "100.0†"
 
 
+def test_a_split_scored_in_part_is_not_called_not_run(make_folder: Any) -> None:
+    """Whoever ran classification only must see its score, and that the mean of both tasks is missing."""
+    folder = make_folder("sft", knows_all)
+    (file,) = folder.rglob("*_results.json")
+    content = json.loads(file.read_text())
+    del content["results"]["umu_forget05_cloze"]
+    del content["results"]["umu_real_cls"], content["results"]["umu_real_cloze"]
+    file.write_text(json.dumps(content))
+    (table,) = summary(compare([read_run(folder, "sft")]))
+    shown = dict(zip(table.columns, table.rows[0].cells, strict=True))
+    assert (shown["forget05 text"].text, shown["forget05 text"].note) == ("in part", "classification 100.0 only")
+    assert (shown["real image"].text, shown["real image"].note) == ("in part", "generation only")
+    assert shown["retain95 text"].text == "100.0"
+
+
+def test_generation_scores_stand_under_their_heads(make_folder: Any) -> None:
+    """Generation has no "any" and no "both": its joint score must not slip into their column."""
+    comparison = compare([read_run(make_folder("sft", knows_all), "sft")])
+    table = scores(comparison, "forget05")
+    row = next(row for row in table.rows if row.cells[0].text == "Generation")
+    shown = dict(zip(table.columns, row.cells, strict=True))
+    assert (shown["Any"].text, shown["acc_f / rl_f"].text) == ("–", "100.0")
+    assert shown["acc_f / rl_f"].note == "100–100"
+
+
 def test_a_report_without_a_forget_set(make_folder: Any, tmp_path: Path) -> None:
     folder = make_folder("base", knows_all, splits=("real",))
     assert main(["report", str(folder), "--out", str(tmp_path / "out")]) == 0
     assert [plot.name for plot in draw(compare([read_run(folder, "base")]))] == ["knowledge"]
+    assert not (tmp_path / "out" / "tables.tex").exists()
     assert "no statement about forgetting" in (tmp_path / "out" / "report.md").read_text()
 
 
-def test_three_forget_sets_get_a_table_and_pictures_each(make_folder: Any) -> None:
+def test_three_forget_sets_get_a_table_and_pictures_each(make_folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (plots, plots_detail):
+        monkeypatch.setattr(module, "render", lambda *_: Picture({"light": b"", "dark": b""}, b""))
     people = {
         **{f"forget{ratio}": ("001", "002") for ratio in ("05", "10")},
         **{f"retain{ratio}": ("003", "004") for ratio in ("95", "90")},
@@ -169,6 +209,7 @@ def test_three_forget_sets_get_a_table_and_pictures_each(make_folder: Any) -> No
     assert "modality_gap_forget05" in names
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_training_settings_are_shown_where_the_weights_lie(make_folder: Any, tmp_path: Path) -> None:
     """What made a run is the first thing a reader asks; a record that is missing or odd must not stop the report."""
     model = tmp_path / "checkpoint"
