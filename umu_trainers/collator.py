@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -12,9 +12,11 @@ from torch.nn import functional as F
 from umu_tasks.backend.prompting import pad_rows
 from umu_trainers.config import Half
 from umu_trainers.data import Row
-from umu_trainers.encoding import ImageInputs, RowEncoder
+from umu_trainers.encoding import ImageInputs, RowEncoder, Tokens
 from umu_trainers.outputs import IGNORED
+from umu_trainers.packing import Packer
 from umu_trainers.plan import Item
+from umu_trainers.stored import STORED, StoredReference
 
 Batch = dict[str, Any]
 
@@ -22,37 +24,54 @@ Batch = dict[str, Any]
 class Collator:
     """Turns the items of a batch into the batches of its passes.
 
-    Every batch has every pass, `{role}_{half}`. Where a batch has no row for one, `fillers` gives a stand-in that
-    counts for
-    nothing: all processes run the same passes in the same order. Under ZeRO-3 a process with images and one without
-    would otherwise wait for each other for ever.
+    Every batch has every pass, `{role}_{half}`, of the roles that its items name (of all roles where they are empty).
+    Where a batch has no row for one, `fillers` gives a stand-in that counts for nothing: all processes run the same
+    passes in the same order. Under ZeRO-3 a process with images and one without would otherwise wait for each other for
+    ever.
 
     Args:
         encoder: encodes the rows.
         fillers: `{role}_{half}` -> any row of that kind; its keys say which passes there are.
         keep_empty: give a pass without rows its stand-in; False leaves the pass out, which one process alone may do.
+        packer: given, rows that show the same image share one sequence.
 
     Returns when called:
-        pass name -> batch of that pass (see `rows_batch`), and `counts`: half -> () number of `rows` and of answer
-        `tokens` of the first role, stand-ins left out.
+        pass name -> batch of that pass (see `rows_batch`), and `counts`: half -> () number of `rows` of the half that
+        is trained on, and of their answer `tokens`, stand-ins left out. Rows that belong together, such as a forget row
+        and the retain row beside it, count once. `present` (passes,): number of rows of each pass of `fillers`.
     """
 
-    def __init__(self, encoder: RowEncoder, fillers: Mapping[str, Row], *, keep_empty: bool = True) -> None:
+    def __init__(
+        self,
+        encoder: RowEncoder,
+        fillers: Mapping[str, Row],
+        *,
+        keep_empty: bool = True,
+        packer: Packer | None = None,
+    ) -> None:
         self.encoder = encoder
+        self.packer = packer
         self.keep_empty = keep_empty
         self.fillers = dict(fillers)
-        self.role = next(iter(self.fillers)).rpartition("_")[0]
+        self.stored: StoredReference | None = None  # set once training begins, if it is used
 
     def __call__(self, items: Sequence[Item]) -> Batch:
-        batch: Batch = {"counts": {}}
+        named = {role_of(name) for item in items for name in item}
+        present = []
+        batch: Batch = {"counts": {half: _count(0, 0) for half in dict.fromkeys(map(half_of, self.fillers))}}
         for name, filler in self.fillers.items():
-            rows = [item[name] for item in items if name in item]
+            rows = [row for item in items if (row := item.get(name)) is not None]
+            present.append(len(rows))
+            if named and role_of(name) not in named:
+                continue
             if rows or self.keep_empty:
                 batch[name] = self.rows_batch(rows or [filler])
-            role, _, half = name.rpartition("_")
-            if role == self.role:
-                answer_tokens = int((batch[name]["labels"] != IGNORED).sum()) if rows else 0
-                batch["counts"][half] = {"rows": torch.tensor(len(rows)), "tokens": torch.tensor(answer_tokens)}
+                if self.stored is not None and role_of(name) in self.stored.roles:
+                    batch[name][STORED] = self.stored.token_logps(rows or [filler], batch[name]["labels"])
+            counted = batch["counts"][half_of(name)]
+            if rows and not counted["rows"]:
+                counted.update(_count(len(rows), int((batch[name]["labels"] != IGNORED).sum())))
+        batch["present"] = torch.tensor(present)
         return batch
 
     def rows_batch(self, rows: Sequence[Row]) -> Batch:
@@ -60,22 +79,52 @@ class Collator:
 
         Returns:
             `inputs`: what the model takes, right-padded (batch, seq_len); `keep` (kept,): columns whose logits
-            predict an answer token of any row; `labels` (batch, kept): the token each predicts, -100 outside the
-            row's answer.
+            predict an answer token of any row (all columns with label_scope `published`); `labels` (batch, kept): the
+            token each predicts, -100 outside the row's answer; with images `image_keys`. Of packed rows, what
+            `packing.packed_batch` says.
         """
         tokens = [self.encoder.tokens(row) for row in rows]
+        shown = [row for row in rows if row.has_image]
+        if self.packer is not None and shown:
+            groups = self.packer.groups(rows, tokens)
+            batch, shown = self.packer.batch(tokens, groups), [rows[own[0]] for own in groups]
+        else:
+            batch = self._padded(tokens)
+        if shown:
+            batch["inputs"].update(concatenate([self.encoder.image_inputs(row) for row in shown]))
+            batch["image_keys"] = [self.encoder.image_key(row) for row in shown]
+        return batch
+
+    def _padded(self, tokens: Sequence[Tokens]) -> Batch:
+        """Return the batch of rows one beside the other, without image inputs."""
         padded = pad_rows(
             [{**one.inputs, "attention_mask": torch.ones_like(one.inputs["input_ids"])} for one in tokens],
             self.encoder.builder.pad_token_id,
             padding_side="right",
         )
-        labels = torch.full_like(padded["input_ids"], IGNORED)  # (batch, seq_len)
-        for label, one in zip(labels, tokens, strict=True):
-            label[one.completion_start : one.length] = one.inputs["input_ids"][one.completion_start :]
-        # Column j predicts token j + 1.
-        keep = torch.arange(min(one.completion_start for one in tokens) - 1, labels.shape[1] - 1)
-        images = concatenate([self.encoder.image_inputs(row) for row in rows])
-        return {"inputs": {**padded, **images}, "keep": keep, "labels": labels[:, keep + 1]}
+        longest = padded["input_ids"].shape[1]
+        # Column j predicts token j + 1; the last column predicts none.
+        predicted = torch.full((len(tokens), longest), IGNORED)  # (batch, seq_len)
+        for labels, one in zip(predicted, tokens, strict=True):
+            labels[: one.length - 1] = one.labels[1:]
+        keep = torch.arange(longest)
+        if self.encoder.label_scope != "published":
+            keep = keep[(predicted != IGNORED).any(dim=0)]
+        return {"inputs": padded, "keep": keep, "labels": predicted[:, keep]}
+
+
+def role_of(name: str) -> str:
+    """Return the role in a pass name `{role}_{half}`."""
+    return name.rpartition("_")[0]
+
+
+def half_of(name: str) -> Half:
+    """Return the half in a pass name `{role}_{half}`."""
+    return cast(Half, name.rpartition("_")[2])
+
+
+def _count(rows: int, tokens: int) -> dict[str, Tensor]:
+    return {"rows": torch.tensor(rows), "tokens": torch.tensor(tokens)}
 
 
 def concatenate(rows: Sequence[ImageInputs]) -> ImageInputs:

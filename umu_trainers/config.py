@@ -8,26 +8,34 @@ size, saving, logging …
 from __future__ import annotations
 
 import dataclasses
-import itertools
+import os
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 import torch
+import yaml
 from trl import SFTConfig, TrlParser
 
 from umu_tasks.backend.prompting import PROMPT_STYLES
-from umu_tasks.benchmarks.splits import FORGET_RATIOS, SPLITS, resolve_split, retain_split
+from umu_tasks.benchmarks.sources import VARIABLES, row_parser
+from umu_tasks.benchmarks.splits import FORGET_RATIOS, retain_split
 from umu_trainers import objectives
-from umu_trainers.model import PARTS
+from umu_trainers.model import PARTS, QUANTIZATIONS
+from umu_trainers.outputs import AVERAGES
+from umu_trainers.stored import check_served
 
 Half = Literal["uni", "mul"]
 # Unimodal before multimodal wherever both are run: with unused parameters DDP goes by the last pass, which must be the
 # one that uses the most of the model.
 HALVES: dict[str, tuple[Half, ...]] = {"mix": ("uni", "mul"), "uni": ("uni",), "mul": ("mul",)}
+LabelScope = Literal["answer", "all_text", "published"]
+LABEL_SCOPES: tuple[LabelScope, ...] = ("answer", "all_text", "published")
+RETAIN_MODALITIES = ("same", "mix")
+PHASES = ("together", "sequential")
 LORA_INITS = ("gaussian", "default")
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -84,6 +92,23 @@ class CommonArguments(SFTConfig):
         default=None,
         metadata={"help": "Last names of the linear layers that get an adapter, such as q_proj v_proj. None: all."},
     )
+    lora_target_modules: list[str] | None = field(
+        default=None,
+        metadata={
+            "help": "Last names of linear layers that get an adapter wherever they are, the vision tower included "
+            "(published UMU-Bench and MLLMU-Bench scripts); takes the place of train and lora_modules. None: off."
+        },
+    )
+    use_dora: bool = field(
+        default=False, metadata={"help": "Weight-decomposed adapters (DoRA): the length of each column is trained too."}
+    )
+    quantization: str | None = field(
+        default=None,
+        metadata={
+            "help": f"Hold the frozen weights in fewer bits under LoRA (QLoRA), one of: {', '.join(QUANTIZATIONS)}. "
+            "Needs bitsandbytes. None: no."
+        },
+    )
     dtype: str | None = field(
         default=None,
         metadata={
@@ -100,10 +125,14 @@ class CommonArguments(SFTConfig):
     )
 
     # ---- on what ---------------------------------------------------------------------------------------------------
+    benchmark: str = field(
+        default="umu", metadata={"help": f"Whose people to train on, one of: {', '.join(VARIABLES)}."}
+    )
     data: str | None = field(
         default=None,
         metadata={
-            "help": "Benchmark data: hub id, folder, or `mini`. None: the variable UMU_DATA, else the hub's data."
+            "help": "Benchmark data: hub id, folder, or `mini`. None: the variable UMU_DATA (MLLMU_DATA for mllmu), "
+            "else the hub's data."
         },
     )
     modality: str = field(
@@ -117,8 +146,31 @@ class CommonArguments(SFTConfig):
             "others. Evaluate with the same."
         },
     )
+    label_scope: str = field(
+        default="answer",
+        metadata={
+            "help": f"Tokens that count in the loss, one of: {', '.join(LABEL_SCOPES)}. answer: the answer and its end "
+            "token; all_text: the question too, but no image token; published: the whole sequence, image tokens too."
+        },
+    )
     pixel_cache_mb: int = field(
         default=512, metadata={"help": "Memory for prepared portraits kept between steps, MiB a process."}
+    )
+    pack_by_profile: bool = field(
+        default=False,
+        metadata={
+            "help": "Put a person's multimodal questions into one sequence behind one image. The same loss and "
+            "gradients for the same rows, in less time and memory; but a person's rows then come together, which "
+            "changes the order of an epoch. For the families that docs/training.md names."
+        },
+    )
+    cache_image_features: bool = field(
+        default=False,
+        metadata={"help": "Compute what the frozen vision tower says about an image once, and keep it in memory."},
+    )
+    image_feature_cache_mb: int = field(
+        default=2048,
+        metadata={"help": "CPU memory for cache_image_features, MiB a process; LLaVA-1.5 takes about 1.2 an image."},
     )
 
     # ---- defaults of SFTConfig that differ here --------------------------------------------------------------------
@@ -145,11 +197,20 @@ class CommonArguments(SFTConfig):
     )
 
     _sampling: ClassVar[tuple[str, ...]] = ("random",)
+    _in_output_dir: ClassVar[tuple[str, ...]] = ()  # settings that may stand in output_dir as {name}
 
     def __post_init__(self) -> None:
+        # So that one file can serve all methods of a model, and all splits.
+        for name in self._in_output_dir:
+            value = getattr(self, name)
+            text = f"{value:02d}" if isinstance(value, int) else str(value)
+            filled = str(vars(self)["output_dir"] or "").replace(f"{{{name}}}", text) or None
+            object.__setattr__(self, "output_dir", filled)
         # A YAML file may name one part without brackets.
         self.train = _as_list(self.train)
         self.lora_modules = _as_list(self.lora_modules) if self.lora_modules else None
+        self.lora_target_modules = _as_list(self.lora_target_modules) if self.lora_target_modules else None
+        self._set_up_deepspeed_on_cpu()
         if self.bf16 is None and not self.fp16:
             self.bf16 = (
                 torch.cuda.is_available() and not self.use_cpu
@@ -161,10 +222,12 @@ class CommonArguments(SFTConfig):
         self.logging_nan_inf_filter = False  # non-finite losses stop the run; they are not to be smoothed over
         if vars(self)["ddp_find_unused_parameters"] is None:
             # A CLIP tower's last layer is not used by LLaVA; the language model and the projector are used whole.
-            self.ddp_find_unused_parameters = "vision_tower" in self.train
+            self.ddp_find_unused_parameters = "vision_tower" in self.train or self.lora_target_modules is not None
         if not torch.cuda.is_available():
             self.dataloader_pin_memory = False
         super().__post_init__()
+        if self.n_gpu > 1:
+            self._n_gpu = 1  # one process uses one GPU; several GPUs take several processes
         self._check()
 
     @property
@@ -172,15 +235,44 @@ class CommonArguments(SFTConfig):
         """The halves of the data that are trained on, unimodal first."""
         return HALVES[self.modality]
 
+    @property
+    def weights_dtype(self) -> str:
+        """Type the weights are held in."""
+        return self.dtype or ("bfloat16" if self.use_lora and self.bf16 else "float32")
+
+    def _set_up_deepspeed_on_cpu(self) -> None:
+        """Start DeepSpeed's processes on a CPU, which accelerate does for GPUs alone.
+
+        Raises:
+            ValueError: DeepSpeed was asked for, and a CPU, but not DeepSpeed's CPU code.
+        """
+        if os.environ.get("ACCELERATE_USE_DEEPSPEED") != "true":
+            return
+        if os.environ.get("DS_ACCELERATOR") == "cpu":
+            self.use_cpu, self.ddp_backend, self.optim = False, "gloo", "adamw_torch"
+        elif self.use_cpu:
+            raise ValueError(
+                "--use_cpu with DeepSpeed: set the variable DS_ACCELERATOR=cpu to try it on a CPU, or take use_cpu out."
+            )
+
     def _check(self) -> None:
         check_choice("modality", self.modality, HALVES)
+        check_choice("benchmark", self.benchmark, VARIABLES)
+        if self.quantization is not None:
+            check_choice("quantization", self.quantization, QUANTIZATIONS)
+        if not self.use_lora:
+            for name in ("quantization", "use_dora", "lora_target_modules"):
+                if getattr(self, name):
+                    raise ValueError(f"--{name}: for adapters only. Set use_lora: true, or leave it out.")
         check_choice("lora_init", self.lora_init, LORA_INITS)
+        check_choice("label_scope", self.label_scope, LABEL_SCOPES)
         for part in self.train:
             check_choice("train", part, PARTS)
         if not self.train:
             raise ValueError(f"--train: nothing to train. Choose from: {', '.join(PARTS)}.")
         if self.dtype is not None:
             check_choice("dtype", self.dtype, DTYPES)
+        self._check_speed()
         if self.prompt is not None:
             check_choice("prompt", self.prompt, PROMPT_STYLES)
         if self.modality == "uni" and self.train != ["language_model"]:
@@ -190,12 +282,32 @@ class CommonArguments(SFTConfig):
             if value not in allowed:
                 raise ValueError(f"--{name} {value}: not supported for these rows. Leave it at {allowed[0]}.")
 
+    def _check_speed(self) -> None:
+        if self.pack_by_profile and self.label_scope == "published":
+            raise ValueError(
+                "--pack_by_profile with label_scope published: that scope counts each row's own padding and image "
+                "tokens, which packed rows do not have. Leave pack_by_profile off."
+            )
+        if self.pack_by_profile and self.train_sampling_strategy == "group_by_length":
+            raise ValueError(
+                "--pack_by_profile with train_sampling_strategy group_by_length: rows are grouped by person or by "
+                "length. Leave one of the two out."
+            )
+        if self.cache_image_features and self.lora_target_modules is not None:
+            raise ValueError(
+                "--cache_image_features with lora_target_modules, which may reach the vision tower: its features would "
+                "change. Leave one of the two out."
+            )
+        if self.image_feature_cache_mb < 1:
+            raise ValueError(f"--image_feature_cache_mb {self.image_feature_cache_mb}: 1 MiB or more is expected.")
+
 
 @dataclass
 class SFTArguments(CommonArguments):
     """Settings of `sft.py`."""
 
     _sampling: ClassVar[tuple[str, ...]] = ("random", "group_by_length")
+    _in_output_dir: ClassVar[tuple[str, ...]] = ("split",)
 
     split: str = field(
         default="full",
@@ -208,12 +320,30 @@ class SFTArguments(CommonArguments):
             "their rows; drawn anew each epoch. 0: none (published)."
         },
     )
+    attach_image: bool = field(
+        default=False,
+        metadata={
+            "help": "Show the person's image with unimodal questions too (published export); no row is then without."
+        },
+    )
+
+    @property
+    def halves(self) -> tuple[Half, ...]:
+        return ("mul",) if self.attach_image else super().halves
 
     def _check(self) -> None:
         super()._check()
-        split = resolve_split(self.split)
+        if self.attach_image and self.modality != "mix":
+            raise ValueError(
+                f"--attach_image with --modality {self.modality}: it is for training on both kinds of questions. Leave "
+                "modality at mix."
+            )
+        rows = row_parser(self.benchmark)
+        split = rows.resolve_split(self.split)
         if split is None:
-            raise ValueError(f"--split {self.split}: UMU-Bench has {', '.join(SPLITS)}. Choose one of these.")
+            raise ValueError(
+                f"--split {self.split}: {rows.BENCHMARK} has {', '.join(rows.SPLITS)}. Choose one of these."
+            )
         self.split = split
         if not 0 <= self.replay_real <= 1:
             raise ValueError(f"--replay_real {self.replay_real}: a fraction from 0 to 1 is expected.")
@@ -224,6 +354,7 @@ class UnlearnArguments(CommonArguments):
     """Settings of `unlearn.py`."""
 
     _VALID_DICT_FIELDS: ClassVar[list[str]] = [*SFTConfig._VALID_DICT_FIELDS, "method_kwargs"]
+    _in_output_dir: ClassVar[tuple[str, ...]] = ("method", "modality", "forget_ratio")
 
     method: str = field(
         default="gd", metadata={"help": f"Unlearning method, one of: {', '.join(objectives.available())}."}
@@ -245,6 +376,44 @@ class UnlearnArguments(CommonArguments):
     gamma: float | None = field(
         default=None, metadata={"help": "Weight of the retain term. None: the method's default."}
     )
+    npo_beta: float | None = field(
+        default=None, metadata={"help": "NPO's inverse temperature, above 0. None: the method's default."}
+    )
+    retain_modality: str = field(
+        default="same",
+        metadata={
+            "help": "Retain rows beside the forget rows of one modality, one of: same (of that modality), mix (one of "
+            "each modality). With --modality mix both are there anyway."
+        },
+    )
+    retain_subset: bool = field(
+        default=False,
+        metadata={
+            "help": "Draw the retain rows, once and with seed 42, from all of the retain set: about as many as forget "
+            "rows (published GD, KL, PO). Else each epoch draws anew from the whole set."
+        },
+    )
+    phases: str = field(
+        default="together",
+        metadata={
+            "help": "together: forget and retain rows in one step; sequential: each epoch a whole pass over the forget "
+            "set, then one over the retain set (published GD of MLLMU-Bench)."
+        },
+    )
+    nll_average: str = field(
+        default="rows",
+        metadata={
+            "help": "rows: each row's own mean over its tokens, then the mean of the rows; tokens: all tokens of a "
+            "batch alike (published), so that a row's weight depends on its batch mates."
+        },
+    )
+    clip_multimodal: float | None = field(
+        default=None,
+        metadata={
+            "help": "Clip the multimodal loss's gradient to this norm before the unimodal loss's is added unclipped "
+            "(published NPO: 1.0, with max_grad_norm 0). One process, no accumulation. None: no."
+        },
+    )
     method_kwargs: dict[str, Any] | str | None = field(
         default=None, metadata={"help": "The method's own settings, checked against its function's keywords."}
     )
@@ -253,6 +422,37 @@ class UnlearnArguments(CommonArguments):
         metadata={
             "help": "Stop and save once the forget answers' negative log-likelihood, in nats per answer token and "
             "averaged over a step's rows, is above this. None: no bound."
+        },
+    )
+    reference_model: str | None = field(
+        default=None,
+        metadata={
+            "help": "Model that methods with a reference compare with, given like model; it is held beside the trained "
+            "one. None: the model before unlearning, which LoRA has without a second copy."
+        },
+    )
+    precompute_reference: bool = field(
+        default=False,
+        metadata={
+            "help": "Compute the reference's log-probabilities once, before training, and keep them in "
+            "OUTPUT_DIR/reference. For methods that need no more of it (npo, dpo)."
+        },
+    )
+    score_every: int = field(
+        default=0,
+        metadata={
+            "help": "Score a sample of forget and retain questions every so many steps, and at the start, and keep the "
+            "best scored step as the result. 0: never."
+        },
+    )
+    score_sample: int = field(
+        default=64, metadata={"help": "Questions scored of each of the two sets, both modalities together."}
+    )
+    retain_floor: float | None = field(
+        default=None,
+        metadata={
+            "help": "End training once the scored retain accuracy, a fraction, is below this; with score_every. None: "
+            "no floor."
         },
     )
 
@@ -272,14 +472,69 @@ class UnlearnArguments(CommonArguments):
                 f"--alpha {self.alpha} --beta {self.beta}: with --modality {self.modality} nothing would be learned. "
                 "Give the modality that is trained a weight above 0 (alpha: multimodal, beta: unimodal)."
             )
-        self.objective()
+        check_choice("retain_modality", self.retain_modality, RETAIN_MODALITIES)
+        check_choice("phases", self.phases, PHASES)
+        check_choice("nll_average", self.nll_average, AVERAGES)
+        self._check_method(self.objective())
+        self._check_scoring()
+
+    def _check_scoring(self) -> None:
+        if self.score_every and self.benchmark != "umu":
+            raise ValueError(
+                f"--score_every {self.score_every} with --benchmark {self.benchmark}: scoring while training asks "
+                "UMU-Bench's questions only. Leave it at 0 and score the saved model."
+            )
+        if self.score_every < 0 or self.score_sample < 1:
+            raise ValueError(
+                f"--score_every {self.score_every} --score_sample {self.score_sample}: steps from 0 and questions from "
+                "1 are expected."
+            )
+        if self.retain_floor is not None and not (self.score_every and 0 <= self.retain_floor <= 1):
+            raise ValueError(
+                f"--retain_floor {self.retain_floor}: a fraction from 0 to 1 is expected, together with score_every "
+                "(steps between two scorings)."
+            )
+
+    def _check_method(self, objective: objectives.Objective) -> None:
+        for name in ("reference_model", "precompute_reference"):
+            if getattr(self, name) and not objective.uses_reference:
+                raise ValueError(f"--{name}: method {self.method} compares with no reference model. Leave it out.")
+        if self.precompute_reference:
+            check_served(objective)
+        if self.pack_by_profile and objective.settings.get("published_form"):
+            raise ValueError(
+                "--pack_by_profile with published_form: the published forms average over the columns of a padded "
+                "batch. Leave pack_by_profile off."
+            )
+        if self.phases == "sequential" and not (objective.in_phases and objective.uses_retain):
+            raise ValueError(
+                f"--phases sequential: method {self.method} needs forget and retain rows in one step. Use gd with a "
+                "gamma above 0, or leave phases at together."
+            )
+        if self.max_forget_loss is not None and "forget" not in objective.passes:
+            raise ValueError(f"--max_forget_loss: method {self.method} never computes the forget loss. Leave it out.")
+        if self.clip_multimodal is not None and (
+            self.modality != "mix" or self.world_size > 1 or self.gradient_accumulation_steps > 1
+        ):
+            raise ValueError(
+                "--clip_multimodal: for --modality mix, one process and gradient_accumulation_steps 1 only. Use "
+                "max_grad_norm instead."
+            )
 
     def objective(self) -> objectives.Objective:
         """Return the method's loss function with its settings."""
         kwargs = self.method_kwargs
         if isinstance(kwargs, str):
             raise ValueError(f"method_kwargs: a mapping of names to values is expected, found {kwargs!r}.")
-        return objectives.find(self.method, gamma=self.gamma, method_kwargs=kwargs)
+        own = dict(kwargs or {})
+        if self.npo_beta is not None:
+            own["npo_beta"] = self.npo_beta
+        return objectives.find(self.method, gamma=self.gamma, method_kwargs=own)
+
+    @property
+    def retain_halves(self) -> tuple[Half, ...]:
+        """The halves of the retain set that are trained on, unimodal first."""
+        return HALVES["mix"] if self.retain_modality == "mix" else self.halves
 
     @property
     def forget_split(self) -> str:
@@ -328,25 +583,60 @@ class ArgumentParser(TrlParser):
             self._parse_dataclass_field(own if rank(one.name) < 3 else other, one)
 
 
-def _require_config(argv: Sequence[str]) -> None:
-    """Raise a ValueError that lists the configs beside the one asked for, if that is not there."""
-    names = [after for flag, after in itertools.pairwise(argv) if flag == "--config"]
-    names += [one.removeprefix("--config=") for one in argv if one.startswith("--config=")]
+def split_configs(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the files after `--config` (one or several, given once or several times), and all other arguments."""
+    files: list[str] = []
+    rest: list[str] = []
+    into = rest
+    for one in argv:
+        if one == "--config":
+            into = files
+        elif one.startswith("--config="):
+            files.append(one.removeprefix("--config="))
+        else:
+            into = rest if one.startswith("-") else into
+            into.append(one)
+    return files, rest
+
+
+def read_configs(names: Sequence[str], known: Collection[str]) -> dict[str, Any]:
+    """Return the settings of several YAML files as one; what a later file names replaces what an earlier one says.
+
+    Args:
+        known: names of all settings.
+
+    Raises:
+        ValueError: a file that is not there (lists those beside it), that holds no settings, or an unknown setting.
+    """
+    settings: dict[str, Any] = {}
     for name in names:
         if not Path(name).is_file():
             there = ", ".join(sorted(file.name for file in Path(name).parent.glob("*.yaml"))) or "no YAML file"
             raise ValueError(f"--config {name}: no such file. In that folder: {there}.")
+        found = yaml.safe_load(Path(name).read_text(encoding="utf-8"))
+        if not isinstance(found, dict):
+            raise ValueError(f"--config {name}: settings as `name: value` are expected, found {found!r}.")
+        if unknown := [str(one) for one in found if one not in known]:
+            raise ValueError(f"--config {name}: no such setting: {', '.join(unknown)}. `--help` lists all.")
+        settings.update(found)
+    return settings
 
 
 def parse(arguments: type[Arguments], description: str, argv: Sequence[str] | None = None) -> Arguments:
-    """Return the settings from `--config FILE` and the flags of `argv` (None: the process's)."""
+    """Return the settings from `--config FILE …` and the flags of `argv` (None: the process's).
+
+    Of several files a later one wins, and a flag wins over all of them.
+    """
     # TRL's own default; the new name does not exist yet in all versions we support.
     warnings.filterwarnings("ignore", message="`gradient_checkpointing` is deprecated", category=FutureWarning)
     parser = ArgumentParser(
         arguments,
-        description=f"{description} Settings come from --config FILE.yaml and from the flags below.",
+        usage="%(prog)s --config FILE.yaml [FILE.yaml ...] [--SETTING VALUE ...]",  # all settings would be 150 lines
+        description=f"{description} Settings come from --config FILE.yaml … (a later file wins) and from the flags "
+        "below (a flag wins over the files).",
         allow_abbrev=False,  # a misspelt flag must not be taken for another one
     )
-    _require_config(sys.argv[1:] if argv is None else argv)
-    (parsed,) = parser.parse_args_and_config(argv)
+    files, rest = split_configs(sys.argv[1:] if argv is None else argv)
+    parser.set_defaults_with_config(**read_configs(files, {one.name for one in dataclasses.fields(arguments)}))
+    (parsed,) = parser.parse_args_into_dataclasses(rest)
     return parsed

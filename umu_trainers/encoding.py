@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Any
 
+import torch
 from torch import Tensor
 from tqdm import tqdm
 
 from umu_tasks.backend.prompting import PER_TOKEN_PADDING, PromptBuilder
+from umu_trainers.config import LabelScope
 from umu_trainers.data import Row
+from umu_trainers.outputs import IGNORED
 
 ImageInputs = dict[str, Tensor]
 
@@ -22,10 +27,12 @@ class Tokens:
     Attributes:
         inputs: `input_ids` and what else the model takes per token, (seq_len,); image tokens expanded, no padding.
         completion_start: index of the first answer token.
+        labels: (seq_len,) the ids that count in the loss, -100 elsewhere; see `label_scope`.
     """
 
     inputs: dict[str, Tensor]
     completion_start: int
+    labels: Tensor
 
     @property
     def length(self) -> int:
@@ -37,13 +44,29 @@ class RowEncoder:
 
     Token ids are kept for all rows. Image inputs are the same for all rows of a person and are kept for the people seen
     last, up to `cache_mb` MiB.
+
+    Args:
+        builder: prompt builder of the checkpoint.
+        max_length: longest row allowed, tokens; None for no limit.
+        cache_mb: memory for prepared images, MiB.
+        label_scope: which tokens count: the `answer` with its end token; `all_text`, the question too but no image
+            token or other special token of the prompt; `published`, the whole sequence.
     """
 
-    def __init__(self, builder: PromptBuilder, *, max_length: int | None = None, cache_mb: int = 512) -> None:
+    def __init__(
+        self,
+        builder: PromptBuilder,
+        *,
+        max_length: int | None = None,
+        cache_mb: int = 512,
+        label_scope: LabelScope = "answer",
+    ) -> None:
         self.builder = builder
         self.max_length = max_length
-        self._tokens: dict[tuple[str, str, str, str], Tokens] = {}
+        self.label_scope = label_scope
+        self._tokens: dict[tuple[Any, ...], Tokens] = {}
         self._images: OrderedDict[tuple[str, str], ImageInputs] = OrderedDict()
+        self._image_keys: dict[tuple[str, str], str] = {}
         self._room = cache_mb * 2**20  # bytes left in the image cache
 
     def encode_all(self, rows: Iterable[Row], *, quiet: bool = False) -> int:
@@ -51,10 +74,43 @@ class RowEncoder:
 
         Returns:
             The length of the longest row, tokens.
+
+        Raises:
+            ValueError: a row longer than `max_length`.
         """
-        return max(
-            self.length(row) for row in tqdm(rows, desc="Encoding rows", unit=" rows", disable=quiet, leave=False)
-        )
+        longest = 0
+        for row in tqdm(rows, desc="Encoding rows", unit=" rows", disable=quiet, leave=False):
+            longest = max(longest, self.length(row))
+            if self.max_length is not None and longest > self.max_length:
+                raise ValueError(
+                    f"{row.name}: {longest} tokens, image tokens included, but max_length is {self.max_length}. Rows "
+                    f"are never cut: raise max_length to at least {longest}, or leave it out."
+                )
+        return longest
+
+    def fits(self, row: Row) -> bool:
+        """Return whether a row is within `max_length` with its whole answer.
+
+        Raises:
+            ValueError: its image alone is longer.
+        """
+        if self.max_length is None or self.length(row) <= self.max_length:
+            return True
+        image = self._image_tokens(row)
+        if image >= self.max_length:
+            raise ValueError(
+                f"{row.name}: its image alone takes {image} tokens, the whole row {self.length(row)}, but max_length "
+                f"is {self.max_length}. Raise max_length to at least {self.length(row)}, or leave it out."
+            )
+        return False
+
+    def _image_tokens(self, row: Row) -> int:
+        if not row.has_image:
+            return 0
+        tokens = self.tokens(row)
+        marker = getattr(self.builder.processor, "image_token_id", None)
+        prompt = tokens.inputs["input_ids"][: tokens.completion_start]
+        return int((prompt == marker).sum()) if marker is not None else len(prompt)
 
     def length(self, row: Row) -> int:
         """Return a row's number of tokens, image tokens and answer included."""
@@ -64,16 +120,16 @@ class RowEncoder:
         """Return a row's token inputs.
 
         Raises:
-            ValueError: longer than `max_length`, or a prompt whose token ids change when the answer follows.
+            ValueError: a prompt whose token ids change when the answer follows.
         """
-        key = (*row.person, row.pair.modality, row.pair.key)
+        key = (*row.person, row.has_image, row.pair.question, row.pair.answer)
         if key not in self._tokens:
             self._tokens[key] = self._encode(row)[0]
         return self._tokens[key]
 
     def image_inputs(self, row: Row) -> ImageInputs:
         """Return the image inputs of a row, as its processor makes them for one row; empty without an image."""
-        if not row.pair.has_image:
+        if not row.has_image:
             return {}
         known = self._images.get(row.person)
         if known is None:
@@ -81,21 +137,24 @@ class RowEncoder:
         self._images.move_to_end(row.person)
         return known
 
+    def image_key(self, row: Row) -> str:
+        """Return what the rows with the same image, as the model gets it, have in common."""
+        if row.person not in self._image_keys:
+            digest = hashlib.sha256()
+            for name, value in sorted(self.image_inputs(row).items()):
+                digest.update(f"{name} {value.shape}".encode() + value.contiguous().numpy().tobytes())
+            self._image_keys[row.person] = digest.hexdigest()
+        return self._image_keys[row.person]
+
     def _encode(self, row: Row) -> tuple[Tokens, ImageInputs]:
         pair = row.pair
-        prompt = self.builder.training(pair.question, has_image=pair.has_image)
-        completion = self.builder.completion(pair.question, pair.answer, has_image=pair.has_image)
-        images = [row.profile.open_image()] if pair.has_image else []
+        prompt = self.builder.training(pair.question, has_image=row.has_image)
+        completion = self.builder.completion(pair.question, pair.answer, has_image=row.has_image)
+        images = [row.profile.open_image()] if row.has_image else []
         try:
             example = self.builder.encode_example(prompt, completion, images)
         except ValueError as error:
             raise ValueError(f"{row.name}: {error}") from error
-        length = example.input_ids.numel()
-        if self.max_length is not None and length > self.max_length:
-            raise ValueError(
-                f"{row.name}: {length} tokens, image tokens included, but max_length is {self.max_length}. Rows "
-                f"are never cut: raise max_length to at least {length}, or leave it out."
-            )
         # The attention mask of a row without padding says nothing; the collator makes the batch's.
         per_token = {
             name: value
@@ -105,7 +164,20 @@ class RowEncoder:
         image_inputs = {name: value for name, value in example.inputs.items() if name not in PER_TOKEN_PADDING}
         if image_inputs:
             self._keep(row.person, image_inputs)
-        return Tokens({"input_ids": example.input_ids, **per_token}, example.completion_start), image_inputs
+        labels = self._labels(example.input_ids, example.completion_start)
+        return Tokens({"input_ids": example.input_ids, **per_token}, example.completion_start, labels), image_inputs
+
+    def _labels(self, ids: Tensor, completion_start: int) -> Tensor:
+        """Return the labels (seq_len,) of a row's ids. Nothing predicts the first token, so it never counts."""
+        counts = torch.ones_like(ids, dtype=torch.bool)
+        if self.label_scope != "published":
+            counts[:completion_start] = False
+        if self.label_scope == "all_text":
+            known = self.builder.processor.tokenizer.added_tokens_decoder
+            special = torch.tensor([number for number, token in known.items() if token.special])
+            counts[:completion_start] = ~torch.isin(ids[:completion_start], special)
+        counts[0] = False
+        return ids.masked_fill(~counts, IGNORED)
 
     def _keep(self, person: tuple[str, str], inputs: ImageInputs) -> None:
         if person in self._images:

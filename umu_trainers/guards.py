@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from transformers import TrainerCallback
 
 CHECKPOINT = "checkpoint-"
+STOPPED = "stopped"  # in the entry of the log that says why training ended early
 STATE_FILE = "trainer_state.json"  # the last file of a checkpoint, so that one without it is incomplete
 
 
@@ -35,16 +36,27 @@ def check_finite(loss: float, parts: Mapping[str, float], *, step: int, output_d
     )
 
 
-def check_weights(model: nn.Module, *, step: int, output_dir: str) -> None:
-    """Raise `TrainingStopped` if a trained weight is not finite, so that such a model is never saved."""
-    broken = [
-        name for name, one in model.named_parameters() if one.requires_grad and not bool(torch.isfinite(one).all())
-    ]
-    if broken:
+def check_weights(model: nn.Module, *, step: int, output_dir: str, largest: Callable[[int], int] = int) -> None:
+    """Raise `TrainingStopped` if a trained weight is not finite, so that such a model is never saved.
+
+    Args:
+        largest: returns the largest of the numbers that all processes give it. Each may hold another part of the
+            weights, and all must stop.
+    """
+    trained = [(name, _local(one)) for name, one in model.named_parameters() if one.requires_grad]
+    broken = [name for name, one in trained if not bool(torch.isfinite(one).all())]
+    if count := largest(len(broken)):
+        first = f"the first is {broken[0]}" if broken else "held by another process"
         raise TrainingStopped(
-            f"step {step}: {len(broken)} weights are not finite, the first is {broken[0]}. Nothing was saved at this "
+            f"step {step}: {count} weights are not finite, {first}. Nothing was saved at this "
             f"step. {_last_good(output_dir)} Lower learning_rate or max_grad_norm."
         )
+
+
+def _local(parameter: Any) -> Tensor:
+    """Return what this process holds of a parameter: under ZeRO-3 and FSDP2 a part of it."""
+    part = getattr(parameter, "ds_tensor", parameter)
+    return part.to_local() if hasattr(part, "to_local") else part
 
 
 class ForgetBound(TrainerCallback):
@@ -66,17 +78,30 @@ class ForgetBound(TrainerCallback):
         self._parts.append(part.detach())
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
+        if not self._parts:  # a step of retain rows alone, on all processes
+            return
         own = torch.stack(self._parts).sum().unsqueeze(0)
         self._parts.clear()
         loss = float(self.accelerator.gather(own).mean())
         if loss > self.bound:
             control.should_training_stop = True
             self.stopped_at = state.global_step
+            note_stop(state, f"the forget loss {loss:.4g} is above max_forget_loss {self.bound:.4g}")
             if state.is_world_process_zero:
                 print(
                     f"step {state.global_step}: the forget loss {loss:.4g} is above max_forget_loss {self.bound:.4g}; "
                     "training ends here and this model is saved."
                 )
+
+
+def note_stop(state: Any, reason: str) -> None:
+    """Write into the trainer's log, which its checkpoints keep, that a guard ended the run at this step."""
+    state.log_history.append({"step": state.global_step, STOPPED: reason})
+
+
+def was_stopped(state: Any) -> bool:
+    """Return whether a guard has ended the run whose state this is; resumed, it must not go on."""
+    return any(STOPPED in one for one in state.log_history)
 
 
 def last_checkpoint(output_dir: str) -> str | None:

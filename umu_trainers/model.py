@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -9,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import torch
+from accelerate import PartialState
 from torch import nn
 from transformers import GenerationConfig
+from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled, unset_hf_deepspeed_config
 
 from umu_tasks.backend.arguments import BackendArguments
 from umu_tasks.backend.checkpoint import CheckpointError, load_checkpoint
@@ -27,6 +30,9 @@ PARTS: dict[str, tuple[str, ...]] = {
 }
 MINI = "mini"
 ADAPTER_WEIGHT = ".lora_"  # in the name of every adapter weight
+ADAPTER = "default"  # peft's name for the adapter that is trained and saved
+STARTING_ADAPTER = "reference"  # beside it: the adapter that training started from, frozen
+QUANTIZATIONS = ("4bit", "8bit")
 
 
 @dataclass(frozen=True)
@@ -74,14 +80,22 @@ def load_start(
         trust_remote_code=trust_remote_code,
     )
     try:
-        opened = load_checkpoint(arguments, torch.device("cpu"))
+        opened = load_checkpoint(arguments, _loading_device())
     except CheckpointError as error:
         raise ValueError(f"--model {spec}: {error}") from error
     model, location = opened.model, opened.location
     model.generation_config = _generation_config(location.base, model.config)
     if location.adapter is not None:
-        model = _train_on(model) if use_lora else model.merge_and_unload()
+        model = _train_on(model) if use_lora else _merged(model, spec)
     return Start(model, opened.builder, location.base, location.adapter if use_lora else None)
+
+
+def _loading_device() -> torch.device:
+    """Return the CPU, from which a trainer moves the model to where it trains; under ZeRO-3 that place at once.
+
+    ZeRO-3 divides weights while they are loaded, and gathers them for a pass on the device their modules are on.
+    """
+    return PartialState().device if is_deepspeed_zero3_enabled() else torch.device("cpu")
 
 
 def resolve_checkpoint(spec: str) -> str:
@@ -109,9 +123,77 @@ def _train_on(model: Any) -> Any:
     """Let the weights of a loaded adapter be trained."""
     for name, parameter in model.named_parameters():
         parameter.requires_grad_(ADAPTER_WEIGHT in name)
+        if parameter.requires_grad and is_deepspeed_zero3_enabled():
+            parameter.data = parameter.data.to(model.dtype)  # weights of two types cannot be gathered together
     for config in model.peft_config.values():
         config.inference_mode = False
     return model
+
+
+def _merged(model: Any, spec: str) -> Any:
+    if is_deepspeed_zero3_enabled():
+        raise ValueError(
+            f"--model {spec}: an adapter cannot be merged into weights that ZeRO-3 divides between processes. Merge it "
+            "first (merge_adapter: true where it was trained), or train on with LoRA."
+        )
+    return model.merge_and_unload()
+
+
+def keep_starting_adapter(model: Any) -> None:
+    """Put a frozen copy of a `PeftModel`'s adapter beside it, as `STARTING_ADAPTER`."""
+    model.add_adapter(STARTING_ADAPTER, copy.deepcopy(model.peft_config[ADAPTER]))
+    named = dict(model.named_parameters())
+    for name, parameter in named.items():
+        if ADAPTER_WEIGHT in name and f".{ADAPTER}" in name:
+            kept = named[name.replace(f".{ADAPTER}", f".{STARTING_ADAPTER}")]
+            kept.data = parameter.detach().clone()
+            kept.requires_grad_(False)
+
+
+def save_adapter(model: Any, folder: Path, state_dict: dict[str, Any] | None = None) -> None:
+    """Write the trained adapter of a `PeftModel`, whole, with a card that says no more than is known.
+
+    Args:
+        state_dict: gathered weights, where processes hold parts of them.
+
+    Raises:
+        RuntimeError: a tensor of it would be written empty.
+    """
+    from peft import get_peft_model_state_dict
+
+    weights = get_peft_model_state_dict(model, state_dict=state_dict, adapter_name=ADAPTER)
+    empty = [name for name, one in weights.items() if not one.numel()]
+    if empty or not weights:
+        raise RuntimeError(f"{folder}: {len(empty)} of {len(weights)} adapter tensors are empty; nothing was written.")
+    model.save_pretrained(folder, state_dict=state_dict, selected_adapters=[ADAPTER])
+    (folder / "README.md").write_text(_CARD.format(base=model.peft_config[ADAPTER].base_model_name_or_path))
+
+
+def merge_saved_adapter(folder: Path, args: Any) -> None:
+    """Turn a saved adapter's folder into a whole model's, on one process.
+
+    From the files: in training the base may be divided between processes, or held in fewer bits.
+    """
+    unset_hf_deepspeed_config()
+    merged = load_start(
+        str(folder),
+        use_lora=False,
+        dtype=args.weights_dtype,
+        prompt=args.prompt,
+        trust_remote_code=args.trust_remote_code,
+    ).model
+    for name in ("adapter_config.json", "adapter_model.safetensors", "README.md"):
+        (folder / name).unlink()
+    merged.save_pretrained(folder)
+
+
+_CARD = """# Adapter
+
+LoRA weights on `{base}`, written by umu-bench. `training_record.json` beside them (once training has ended) says what
+they were trained on and how. They have not been evaluated yet:
+
+    lmms-eval --model umu_hf --model_args pretrained=THIS_FOLDER --tasks umu05
+"""
 
 
 # ---- parts ---------------------------------------------------------------------------------------------------------
@@ -178,6 +260,23 @@ def lora_targets(model: nn.Module, train: Collection[str], modules: Collection[s
     return [name for name in names if modules is None or name.rpartition(".")[2] in modules]
 
 
+def suffix_targets(model: nn.Module, suffixes: Collection[str]) -> list[str]:
+    """Return the full names of all linear layers whose last name is one of these, in whatever part they are.
+
+    Raises:
+        ValueError: a name that no linear layer has.
+    """
+    head = model.get_output_embeddings()  # type: ignore[operator]
+    names = [name for name, one in model.named_modules() if isinstance(one, nn.Linear) and one is not head]
+    present = {name.rpartition(".")[2] for name in names}
+    if unknown := set(suffixes) - present:
+        raise ValueError(
+            f"--lora_target_modules {' '.join(sorted(unknown))}: no such linear layer. Choose from: "
+            f"{', '.join(sorted(present))}."
+        )
+    return [name for name in names if name.rpartition(".")[2] in suffixes]
+
+
 def lora_config(model: nn.Module, train: Collection[str], settings: Any) -> LoraConfig:
     """Return the adapter config of the settings `lora_*`.
 
@@ -186,12 +285,17 @@ def lora_config(model: nn.Module, train: Collection[str], settings: Any) -> Lora
     """
     from peft import LoraConfig
 
+    if settings.lora_target_modules is not None:
+        targets = suffix_targets(model, settings.lora_target_modules)
+    else:
+        targets = lora_targets(model, train, settings.lora_modules)
     return LoraConfig(
         r=settings.lora_r,
         lora_alpha=settings.lora_alpha,
         lora_dropout=settings.lora_dropout,
         init_lora_weights="gaussian" if settings.lora_init == "gaussian" else True,
-        target_modules=name_pattern(lora_targets(model, train, settings.lora_modules)),
+        use_dora=settings.use_dora,
+        target_modules=name_pattern(targets),
         task_type="CAUSAL_LM",
     )
 

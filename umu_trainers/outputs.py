@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from umu_trainers.image_features import showing
+
 IGNORED = -100  # label of every position that is not an answer token: prompt, image, padding
+
+Average = Literal["rows", "tokens"]
+AVERAGES: tuple[Average, ...] = ("rows", "tokens")
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
     """A model's outputs on one batch of question-answer rows, restricted to the columns that predict answer tokens.
+
+    "Answer tokens" are those that `labels` names; with a wider `label_scope` these are more than the answer's.
 
     Attributes:
         logits: (batch, kept, vocab); column j predicts the token `labels[:, j]`.
@@ -24,6 +31,9 @@ class Outputs:
         logps: (batch,) log-probability of each whole answer, nats, summed over its tokens.
         answer_tokens: (batch,) number of answer tokens of each row.
         row_nll: (batch,) negative log-probability per answer token, nats, averaged over the row's own tokens.
+        hidden_states: (batch, kept, hidden) activations that a layer passes on at the same columns; None unless the
+            objective asks for them.
+        average: how `mean` weighs tokens: `rows` alike (default) or all `tokens` of the batch alike (published).
     """
 
     logits: Tensor
@@ -32,9 +42,13 @@ class Outputs:
     logps: Tensor
     answer_tokens: Tensor
     row_nll: Tensor
+    hidden_states: Tensor | None = None
+    average: Average = "rows"
 
     @classmethod
-    def from_logits(cls, logits: Tensor, labels: Tensor) -> Outputs:
+    def from_logits(
+        cls, logits: Tensor, labels: Tensor, *, hidden_states: Tensor | None = None, average: Average = "rows"
+    ) -> Outputs:
         """Compute the log-probabilities from logits (batch, kept, vocab) and labels (batch, kept)."""
         answered = labels != IGNORED  # (batch, kept)
         # In float32: a bf16 log-sum-exp over a large vocabulary loses what unlearning changes.
@@ -42,25 +56,108 @@ class Outputs:
         token_logps = torch.zeros_like(labels, dtype=scored.dtype).masked_scatter(answered, scored)  # (batch, kept)
         answer_tokens = answered.sum(dim=1)  # (batch,)
         logps = token_logps.sum(dim=1)  # (batch,)
-        return cls(logits, labels, token_logps, logps, answer_tokens, row_nll=-logps / answer_tokens)
+        row_nll = -logps / answer_tokens
+        return cls(logits, labels, token_logps, logps, answer_tokens, row_nll, hidden_states, average)
 
     @property
     def nll(self) -> Tensor:
-        """() negative log-likelihood per answer token, nats: the mean over rows of each row's own token mean.
+        """() negative log-likelihood per answer token, nats: see `mean`."""
+        return self.row_nll.mean() if self.average == "rows" else -self.logps.sum() / self.answer_tokens.sum()
 
-        Rows count alike whatever the length of their answers, so a row's share does not depend on its batch mates.
+    @property
+    def answered(self) -> Tensor:
+        """(batch, kept) whether the column predicts an answer token."""
+        return self.labels != IGNORED
+
+    @property
+    def answer_logits(self) -> Tensor:
+        """(answer tokens, vocab) logits of the answer tokens of all rows, row after row, float32."""
+        return self.logits[self.answered].float()
+
+    def mean(self, values: Tensor) -> Tensor:
+        """Return the mean () of values (answer tokens,), given row after row.
+
+        Over `rows`: each row's own token mean, then the mean of these. Rows count alike whatever the length of their
+        answers, so a row's share does not depend on its batch mates.
         """
-        return self.row_nll.mean()
+        if self.average == "tokens":
+            return values.mean()
+        spread = torch.zeros_like(self.labels, dtype=values.dtype).masked_scatter(self.answered, values)
+        return (spread.sum(dim=1) / self.answer_tokens).mean()
 
 
-def run_pass(model: Callable[..., Any], batch: Mapping[str, Any]) -> Outputs:
+def concatenate(parts: Sequence[Outputs]) -> Outputs:
+    """Return the outputs of several batches as those of one, their columns filled up to the longest.
+
+    The columns added have the label -100 and zeros for logits and hidden states.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    kept = max(one.labels.shape[1] for one in parts)
+
+    def join(tensors: Sequence[Tensor], value: float = 0.0) -> Tensor:
+        """Columns are the second dimension of all these."""
+        padded = [F.pad(one, (0, 0) * (one.dim() - 2) + (0, kept - one.shape[1]), value=value) for one in tensors]
+        return torch.cat(padded)
+
+    states = [one.hidden_states for one in parts if one.hidden_states is not None]
+    return Outputs(
+        logits=join([one.logits for one in parts]),
+        labels=join([one.labels for one in parts], IGNORED),
+        token_logps=join([one.token_logps for one in parts]),
+        logps=torch.cat([one.logps for one in parts]),
+        answer_tokens=torch.cat([one.answer_tokens for one in parts]),
+        row_nll=torch.cat([one.row_nll for one in parts]),
+        hidden_states=join(states) if states else None,
+        average=parts[0].average,
+    )
+
+
+def run_pass(
+    model: Callable[..., Any], batch: Mapping[str, Any], *, hidden_layer: int | None = None, average: Average = "rows"
+) -> Outputs:
     """Run `model` on one batch of the collator.
 
     Args:
         model: the (wrapped) model; called once.
         batch: `inputs` (what the model takes), `keep` (kept,) the columns that predict an answer token in any row, and
-            `labels` (batch, kept) the tokens they should predict.
+            `labels` (batch, kept) the tokens they should predict. Where several rows are packed into one sequence, also
+            `places` (batch, labels): which of the kept columns of all sequences, one after the other, are a row's.
+            `image_keys`, if there, say which images are shown.
+        hidden_layer: decoder layer, from 1, whose activations are wanted too.
+        average: see `Outputs`.
+
+    Raises:
+        ValueError: the decoder has no such layer.
     """
     # The language head runs on the answer columns only: with 576 image tokens before the question that is most of it.
-    logits = model(**batch["inputs"], logits_to_keep=batch["keep"], use_cache=False).logits  # (batch, kept, vocab)
-    return Outputs.from_logits(logits, batch["labels"])
+    with showing(batch.get("image_keys")):
+        found = model(
+            **batch["inputs"],
+            logits_to_keep=batch["keep"],
+            use_cache=False,
+            **({} if hidden_layer is None else {"output_hidden_states": True}),
+        )
+    logits, states = found.logits, None
+    if hidden_layer is not None:
+        states = _layer(found.hidden_states, hidden_layer)[:, batch["keep"]]
+    if "places" in batch:
+        logits, states = (
+            _by_row(logits, batch["places"]),
+            states if states is None else _by_row(states, batch["places"]),
+        )
+    return Outputs.from_logits(logits, batch["labels"], hidden_states=states, average=average)
+
+
+def _by_row(values: Tensor, places: Tensor) -> Tensor:
+    """Return values (sequences, kept, n) of packed rows as (rows, labels, n)."""
+    return values.flatten(0, 1).index_select(0, places.flatten()).unflatten(0, places.shape)
+
+
+def _layer(hidden_states: Sequence[Tensor], layer: int) -> Tensor:
+    """Return (batch, seq_len, hidden): what decoder layer `layer` passes on; entry 0 holds the embeddings."""
+    if not 1 <= layer < len(hidden_states):
+        raise ValueError(
+            f"method_kwargs: hidden_layer {layer}: this model's decoder has layers 1 to {len(hidden_states) - 1}."
+        )
+    return hidden_states[layer]

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from umu_trainers.config import CommonArguments
 from umu_trainers.data import TrainingSet
-from umu_trainers.guards import CHECKPOINT, check_weights, is_complete, last_checkpoint
-from umu_trainers.model import Start, Trained
+from umu_trainers.guards import CHECKPOINT, STOPPED, is_complete, last_checkpoint
+from umu_trainers.model import Start, Trained, merge_saved_adapter
+from umu_trainers.scoring import Score, take_best
 
 RECORD_FILE = "training_record.json"  # written last: a folder with it holds a finished run
 LAST = "last"
@@ -19,7 +21,8 @@ STARTED_FILE = "started_with.json"  # written first: what a resumed run must hav
 # Not the number of steps, processes and micro-batches: those may change.
 _SAME_WHEN_RESUMED = (
     "model", "data", "split", "forget_ratio", "modality", "method", "method_kwargs", "alpha", "beta", "gamma",
-    "replay_real", "prompt", "train", "use_lora", "learning_rate", "seed",
+    "npo_beta", "retain_modality", "retain_subset", "phases", "nll_average", "clip_multimodal", "label_scope",
+    "replay_real", "attach_image", "pack_by_profile", "prompt", "train", "use_lora", "learning_rate", "seed",
 )  # fmt: skip
 _PACKAGES = ("umu-bench", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "deepspeed")
 
@@ -99,6 +102,7 @@ def build_record(
             "total_parameters": trained.total,
             "modules": list(trained.modules),
         },
+        "prompt_style": start.builder.style,  # what `umu_hf` asks this model in
         "seed": args.seed,
         "settings": args.to_dict(),
         "versions": versions(),
@@ -116,28 +120,36 @@ def versions() -> dict[str, str]:
     return found
 
 
-def save_run(trainer: Any, record: dict[str, Any], *, merge_adapter: bool = False) -> None:
+def save_run(trainer: Any, record: dict[str, Any], *, merge_adapter: bool = False, best: Score | None = None) -> None:
     """Write the trained model to the output folder so that it opens with nothing else.
 
     Full training writes model and processor, LoRA the adapter and processor, `merge_adapter` the merged model and
     processor.
 
+    Args:
+        best: given, the result is this step's model, saved before, not the last one's.
+
     Raises:
         TrainingStopped: a weight is not finite; nothing is written.
     """
     output = Path(trainer.args.output_dir)
-    check_weights(trainer.model, step=trainer.state.global_step, output_dir=str(output))
-    if merge_adapter:
-        if trainer.args.should_save:
-            merged = trainer.accelerator.unwrap_model(trainer.model).merge_and_unload()
-            merged.save_pretrained(output)
-            trainer.processing_class.save_pretrained(output)
-    else:
+    if best is None:
+        trainer.check_weights()
         trainer.save_model(str(output))
+    elif trainer.args.should_save:
+        take_best(output)
+    trainer.accelerator.wait_for_everyone()
+    if trainer.args.should_save and merge_adapter:
+        merge_saved_adapter(output, trainer.args)
     if not trainer.args.should_save:
         return
     history = trainer.state.log_history
-    result = {"steps": trainer.state.global_step, "epochs": trainer.state.epoch, "log": history}
+    result: dict[str, Any] = {"steps": trainer.state.global_step, "epochs": trainer.state.epoch}
+    if stopped := [one[STOPPED] for one in history if STOPPED in one]:
+        result["stopped"] = stopped[-1]
+    if best is not None:
+        result["saved_step"] = asdict(best)
+    result["log"] = history
     text = json.dumps({**record, "result": result}, indent=2, default=str)
     partial = output / f"{RECORD_FILE}.partial"
     partial.write_text(text + "\n", encoding="utf-8")

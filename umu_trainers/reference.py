@@ -1,35 +1,71 @@
-"""The frozen reference model: the model as it was before unlearning, without a second copy where LoRA allows it."""
+"""The frozen reference model: the model as it was before unlearning, without a second copy where LoRA allows it.
+
+| trained | reference | costs |
+|---|---|---|
+| a fresh adapter | the same model with its adapter off | nothing |
+| an adapter that training goes on with | the same model with a frozen copy of that adapter | the adapter's size |
+| the weights themselves | a frozen model of its own | the model's size (divided between processes under ZeRO-3) |
+| anything, with `reference_model` | the model given | the same |
+"""
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from umu_trainers.model import ADAPTER_WEIGHT
-
-Reference = Callable[[Any], AbstractContextManager[Any]]
-"""Given the (wrapped) training model, a context that yields the model to run the reference pass with."""
+from umu_trainers.model import STARTING_ADAPTER, Start, keep_starting_adapter, load_start
 
 
-def make_reference(model: nn.Module, *, is_lora: bool) -> Reference:
+class Reference:
+    """Yields, for a reference pass, the model to run it with: no gradient, no dropout.
+
+    Called with the (wrapped) training model. Every process must enter it for the same passes.
+    """
+
+    def prepare(self, accelerator: Any) -> None:
+        """Put what it holds where training runs; called once, before the first pass."""
+
+    def release(self) -> None:
+        """Give back the memory of what it holds; no pass comes after."""
+
+    def __call__(self, model: Any) -> AbstractContextManager[Any]:
+        """Return the context of a pass."""
+        raise NotImplementedError
+
+
+def make_reference(start: Start, args: Any) -> Reference:
     """Return the reference of a model that is about to be trained.
 
-    Call it before a trainer patches the model's forward: a copy made later would run the original's weights.
+    Call it before the trainer is built: what it adds to the model has to be there when DeepSpeed divides the weights.
 
     Args:
-        model: the model as loaded; a `PeftModel` if training goes on from an adapter.
-        is_lora: adapters are trained. A fresh adapter's reference is the model with the adapter off; an adapter that is
-            trained on is swapped for its own starting values. Full training keeps a frozen copy of the model.
+        start: the model as loaded.
+        args: `UnlearnArguments`.
     """
-    if not is_lora:
-        return _FrozenCopy(model)
-    start = {name: one.detach().clone() for name, one in model.named_parameters() if ADAPTER_WEIGHT in name}
-    return _StartingAdapter(start) if start else _adapter_off
+    if args.reference_model is not None:
+        return FrozenModel(lambda: _load(args.reference_model, args))
+    if not args.use_lora:
+        return FrozenModel(lambda: _load(args.model, args))
+    if start.adapter is None:
+        return AdapterOff()
+    keep_starting_adapter(start.model)
+    return StartingAdapter()
+
+
+def _load(spec: str, args: Any) -> nn.Module:
+    loaded: nn.Module = load_start(
+        spec,
+        use_lora=False,
+        dtype=args.weights_dtype,
+        prompt=args.prompt,
+        attn_implementation=args.attn_implementation,
+        trust_remote_code=args.trust_remote_code,
+    ).model
+    return loaded
 
 
 @contextmanager
@@ -44,40 +80,87 @@ def _evaluating(model: nn.Module) -> Iterator[None]:
         model.train(was_training)
 
 
-@contextmanager
-def _adapter_off(model: Any) -> Iterator[Any]:
-    unwrapped = getattr(model, "module", model)
-    with _evaluating(model), unwrapped.disable_adapter():
-        yield model
-
-
-class _StartingAdapter:
-    def __init__(self, start: dict[str, Tensor]) -> None:
-        self.start = start
+class AdapterOff(Reference):
+    """The model without its adapter."""
 
     @contextmanager
     def __call__(self, model: Any) -> Iterator[Any]:
-        unwrapped = getattr(model, "module", model)
-        self._swap(unwrapped)
-        try:
-            with _evaluating(model):
+        with _evaluating(model), _adapted(model).disable_adapter():
+            yield model
+
+
+class StartingAdapter(Reference):
+    """The model with the adapter that `keep_starting_adapter` put beside the trained one.
+
+    A second adapter, rather than values swapped into the first: under ZeRO-3 a process holds only a part of each.
+    """
+
+    @contextmanager
+    def __call__(self, model: Any) -> Iterator[Any]:
+        adapted = _adapted(model)
+        (trained,) = adapted.active_adapters
+        with _evaluating(model):
+            adapted.set_adapter(STARTING_ADAPTER)
+            try:
                 yield model
-        finally:
-            self._swap(unwrapped)
-
-    def _swap(self, model: nn.Module) -> None:
-        for name, parameter in model.named_parameters():
-            if name in self.start:
-                here = self.start[name].to(parameter.device, parameter.dtype)
-                self.start[name], parameter.data = parameter.data, here
+            finally:
+                adapted.set_adapter(trained)  # and let it be trained again
 
 
-class _FrozenCopy:
-    def __init__(self, model: nn.Module) -> None:
-        self.copy = copy.deepcopy(model).eval().requires_grad_(False)
+def _adapted(model: Any) -> Any:
+    """Return the `PeftModel` inside what a trainer wrapped."""
+    while not hasattr(model, "peft_config"):
+        model = model.module
+    return model
+
+
+class FrozenModel(Reference):
+    """A model of its own.
+
+    Args:
+        load: opens it; not called where its values are stored already.
+    """
+
+    def __init__(self, load: Callable[[], nn.Module]) -> None:
+        self.load = load
+        self.model: Any = None
+        self.accelerator: Any = None
+
+    def prepare(self, accelerator: Any) -> None:
+        model = self.load().eval().requires_grad_(False)
+        self.accelerator = accelerator
+        self.model = prepare_frozen(model, accelerator)
+
+    def release(self) -> None:
+        self.model = None
 
     @contextmanager
     def __call__(self, model: Any) -> Iterator[Any]:
-        self.copy.to(next(model.parameters()).device)
-        with torch.no_grad():
-            yield self.copy
+        with torch.no_grad(), self.accelerator.autocast():
+            yield self.model
+
+
+def prepare_frozen(model: nn.Module, accelerator: Any) -> Any:
+    """Return a model that is not trained on the device of training, in the precision training runs in."""
+    plugin = getattr(accelerator.state, "deepspeed_plugin", None)
+    if plugin is None:
+        return model.to(accelerator.device)
+    # DeepSpeed trains in bf16 by casting the model, without autocast.
+    if accelerator.mixed_precision == "bf16":
+        model = model.to(torch.bfloat16)
+    if plugin.zero_stage != 3:
+        return model.to(accelerator.device)
+    import deepspeed
+
+    # `from_pretrained` has divided it between the processes; this lets each layer gather its weights when it runs.
+    settings = {
+        "train_micro_batch_size_per_gpu": 1,
+        "zero_optimization": {"stage": 3},
+        "bf16": {"enabled": accelerator.mixed_precision == "bf16"},
+    }
+    offload = plugin.deepspeed_config["zero_optimization"].get("offload_param")
+    if offload and offload.get("device") not in (None, "none"):
+        settings["zero_optimization"]["offload_param"] = offload  # type: ignore[index]
+    engine, *_ = deepspeed.initialize(model=model, config=settings)
+    engine.eval()
+    return engine

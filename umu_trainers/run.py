@@ -3,21 +3,41 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, cast
 
 import torch
 from accelerate import PartialState
 
+from umu_tasks.backend.checkpoint import locate
+from umu_tasks.backend.fingerprint import adapter_fingerprint, weights_fingerprint
 from umu_tasks.backend.prompting import PromptStyle
 from umu_tasks.benchmarks.errors import DataError
-from umu_trainers.config import CommonArguments
-from umu_trainers.data import TrainingSet
+from umu_tasks.benchmarks.sources import Source
+from umu_trainers.collator import Collator
+from umu_trainers.config import CommonArguments, LabelScope, UnlearnArguments
+from umu_trainers.data import Row, TrainingSet
 from umu_trainers.encoding import RowEncoder
 from umu_trainers.guards import TrainingStopped
-from umu_trainers.model import Start, check_trained, describe_trained, load_start, lora_config, train_parts
+from umu_trainers.image_features import cache_image_features
+from umu_trainers.model import (
+    Start,
+    check_trained,
+    describe_trained,
+    load_start,
+    lora_config,
+    resolve_checkpoint,
+    train_parts,
+)
+from umu_trainers.objectives import Objective
 from umu_trainers.outputs import run_pass
+from umu_trainers.packing import make_packer
+from umu_trainers.plan import EpochPlan
 from umu_trainers.record import build_record, note_start, save_run
+from umu_trainers.reference import Reference
+from umu_trainers.scoring import SampleScorer
+from umu_trainers.stored import StoredReference
 
 
 def say(text: object) -> None:
@@ -30,7 +50,7 @@ def open_start(args: CommonArguments) -> Start:
     start = load_start(
         args.model,
         use_lora=args.use_lora,
-        dtype=args.dtype or ("bfloat16" if args.use_lora and args.bf16 else "float32"),
+        dtype=args.weights_dtype,
         prompt=cast(PromptStyle | None, args.prompt),
         attn_implementation=args.attn_implementation,
         trust_remote_code=args.trust_remote_code,
@@ -39,6 +59,8 @@ def open_start(args: CommonArguments) -> Start:
         train_parts(start.model, args.train)
     elif start.adapter is not None:
         say(f"Training goes on with the adapter in {start.adapter}; its own settings hold, not lora_*.")
+    if args.cache_image_features:
+        cache_image_features(start.model, args.train, args.image_feature_cache_mb)
     return start
 
 
@@ -49,7 +71,60 @@ def adapter_config(start: Start, args: CommonArguments) -> Any:
 
 def build_encoder(start: Start, args: CommonArguments) -> RowEncoder:
     """Return the row encoder of the model's processor and prompt style."""
-    return RowEncoder(start.builder, max_length=args.max_length, cache_mb=args.pixel_cache_mb)
+    return RowEncoder(
+        start.builder,
+        max_length=args.max_length,
+        cache_mb=args.pixel_cache_mb,
+        label_scope=cast(LabelScope, args.label_scope),
+    )
+
+
+def stored_reference(
+    reference: Reference | None,
+    objective: Objective,
+    plan: EpochPlan,
+    args: UnlearnArguments,
+    sets: Sequence[TrainingSet | None],
+) -> StoredReference | None:
+    """Return what computes the reference's log-probabilities once, with `precompute_reference`."""
+    if reference is None or not args.precompute_reference:
+        return None
+    location = locate(resolve_checkpoint(args.reference_model or args.model))
+    weights = [weights_fingerprint(location.base), location.adapter and adapter_fingerprint(location.adapter)]
+    data = [one.profiles.fingerprint for one in sets if one is not None]
+    settings = [args.prompt, args.label_scope, args.weights_dtype, args.bf16, args.fp16, args.quantization]
+    folder = Path(args.output_dir) / "reference"
+    return StoredReference(reference, objective.passes, plan, folder, [*weights, *data, *settings])
+
+
+def build_collator(encoder: RowEncoder, stand_ins: Mapping[str, Row], start: Start, args: CommonArguments) -> Collator:
+    """Return what makes batches of the plan's items."""
+    packer = make_packer(start.model, start.builder) if args.pack_by_profile else None
+    return Collator(encoder, stand_ins, keep_empty=args.world_size > 1, packer=packer)
+
+
+def fitting(one: TrainingSet, encoder: RowEncoder) -> TrainingSet:
+    """Return a set without the rows that `max_length` would cut, and say which those are."""
+    kept = one.fitting(encoder.fits)
+    if kept.too_long:
+        named = "; ".join(kept.too_long[:10]) + ("; …" if len(kept.too_long) > 10 else "")
+        say(f"{kept.role}: {len(kept.too_long)} rows skipped, since max_length would cut their answers: {named}")
+    return kept
+
+
+def sample_scorer(source: Source, args: UnlearnArguments, start: Start) -> SampleScorer | None:
+    """Return what scores a sample of questions while training, with `score_every`."""
+    if not args.score_every:
+        return None
+    return SampleScorer(
+        source.load(args.forget_split),
+        source.load(args.retain_split),
+        start.builder,
+        every=args.score_every,
+        sample=args.score_sample,
+        floor=args.retain_floor,
+        seed=args.seed,
+    )
 
 
 def items_per_batch(args: CommonArguments) -> int:
@@ -63,7 +138,7 @@ def train_and_save(
     """Say what is trained, train it, and write the output folder."""
     args = trainer.args
     trained = describe_trained(trainer.model)
-    stray = list(check_trained(trainer.model, args.train))
+    stray = list(check_trained(trainer.model, args.train)) if args.lora_target_modules is None else []
     if stray:
         raise ValueError(f"--train {' '.join(args.train)}: these lie outside and would be trained too: {stray[:5]}")
     say(trained)
@@ -73,9 +148,11 @@ def train_and_save(
         trainer.train(resume_from_checkpoint=resume)
     except ValueError as error:
         # Settings have been checked by now: what fails here is a fault that its traceback explains.
-        raise RuntimeError("training failed") from error
-    check_outputs(trainer)
-    save_run(trainer, record, merge_adapter=args.merge_adapter and trained.is_lora)
+        raise RuntimeError(f"training failed: {error}") from error
+    best = trainer.scorer.best if trainer.scorer is not None else None
+    if best is None:
+        check_outputs(trainer)
+    save_run(trainer, record, merge_adapter=args.merge_adapter and trained.is_lora, best=best)
     say(f"Saved to {args.output_dir}.")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from umu_tasks.benchmarks.sources import open_source
 from umu_trainers import run
-from umu_trainers.collator import Collator, fillers
+from umu_trainers.collator import fillers
 from umu_trainers.config import SFTArguments, parse
 from umu_trainers.data import all_rows, sft_sets
 from umu_trainers.plan import SFTPlan
@@ -21,12 +21,13 @@ def main(argv: Sequence[str] | None = None) -> None:
     args = parse(SFTArguments, "Teach a model the people of a split.", argv)
     resume = resume_point(args)
 
-    source = open_source(args.data)
+    source = open_source(args.data, benchmark=args.benchmark)
     learn, replay = sft_sets(source, args)
     run.say("\n".join(str(one) for one in (learn, replay) if one))
 
     start = run.open_start(args)
     encoder = run.build_encoder(start, args)
+    learn, replay = run.fitting(learn, encoder), replay and run.fitting(replay, encoder)
     run.say(f"longest row: {encoder.encode_all(all_rows([learn, replay]), quiet=args.disable_tqdm)} tokens")
     plan = SFTPlan(
         all_rows([learn]),
@@ -36,6 +37,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         length=encoder.length if args.train_sampling_strategy == "group_by_length" else None,
         seed=args.seed,
         multiple=run.items_per_batch(args),
+        by_profile=args.pack_by_profile,
     )
 
     trainer = SupervisedTrainer(
@@ -43,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         start.builder.processor,
         args,
         plan,
-        Collator(encoder, fillers({"train": learn.rows}), keep_empty=args.world_size > 1),
+        run.build_collator(encoder, fillers({"train": learn.rows}), start, args),
         lora=run.adapter_config(start, args),
     )
     run.train_and_save("sft", trainer, start, source, {"train": learn, "replay": replay}, resume)

@@ -16,13 +16,16 @@ from torch.utils.data import Sampler, SequentialSampler
 from transformers.trainer import TRAINING_ARGS_NAME
 from trl import SFTTrainer
 
-from umu_trainers.collator import Batch, Collator
+from umu_trainers.collator import Batch, Collator, half_of
 from umu_trainers.config import CommonArguments, Half
-from umu_trainers.guards import ForgetBound, check_finite, check_weights
-from umu_trainers.objectives import Objective
-from umu_trainers.outputs import Outputs, run_pass
+from umu_trainers.guards import ForgetBound, check_finite, check_weights, was_stopped
+from umu_trainers.model import save_adapter
+from umu_trainers.objectives import REFERENCE, Objective
+from umu_trainers.outputs import Outputs, concatenate, run_pass
 from umu_trainers.plan import EpochPlan
 from umu_trainers.reference import Reference
+from umu_trainers.scoring import SampleScorer
+from umu_trainers.stored import STORED, StoredReference, stored_outputs
 
 Totals = dict[str, Tensor]
 Parts = dict[str, Tensor]
@@ -43,6 +46,7 @@ class PassTrainer(SFTTrainer):
         lora: adapter config for a model that is not a `PeftModel` yet; None for full training.
     """
 
+    scorer: SampleScorer | None = None
     # compute_loss normalizes over the whole accumulated batch itself.
     loss_is_scaled_for_ga = True
 
@@ -67,18 +71,45 @@ class PassTrainer(SFTTrainer):
         """The plan itself shuffles."""
         return SequentialSampler(train_dataset or self.train_dataset)
 
+    def get_batch_samples(
+        self, epoch_iterator: Any, num_batches: int, device: torch.device
+    ) -> tuple[list[Batch], Totals | None]:
+        """Return the micro-batches of a step and its counts; none once the run is over.
+
+        A run that is taken up at its very last step, or after a guard ended it, would take one step more otherwise.
+        """
+        if self.state.global_step >= self.state.max_steps or was_stopped(self.state):
+            return [], None
+        batches: list[Batch]
+        batches, totals = super().get_batch_samples(epoch_iterator, num_batches, device)
+        return batches, totals
+
     def _get_num_items_in_batch(self, batch_samples: list[Batch], device: torch.device) -> Totals:
-        """Return the counts of a whole step, over its micro-batches and processes: `rows_uni`, `tokens_uni` …"""
+        """Return the counts of a whole step, over its micro-batches and processes: `rows_uni`, `tokens_uni` …
+
+        Stand-ins of passes for which no process has a row are taken out of the micro-batches.
+        """
         names = [f"{kind}_{half}" for half in self.args.halves for kind in ("rows", "tokens")]
-        own = torch.stack(
-            [
-                sum((batch["counts"][half][kind] for batch in batch_samples), start=torch.tensor(0))
-                for half in self.args.halves
-                for kind in ("rows", "tokens")
-            ]
-        ).to(device)
-        everywhere = self.accelerator.gather(own).view(-1, len(names)).sum(dim=0)
-        return dict(zip(names, everywhere, strict=True))
+        counts = [
+            sum((batch["counts"][half][kind] for batch in batch_samples), start=torch.tensor(0))
+            for half in self.args.halves
+            for kind in ("rows", "tokens")
+        ]
+        present = [batch.pop("present") for batch in batch_samples]  # each (passes,)
+        own = torch.cat([torch.stack(counts).to(device), *(one.to(device) for one in present)])
+        everywhere = self.accelerator.gather(own).view(-1, len(own)).sum(dim=0)
+        if self.args.world_size > 1 and self._may_leave_out_passes:
+            shown = everywhere[len(names) :].view(len(batch_samples), -1).tolist()
+            for batch, rows in zip(batch_samples, shown, strict=True):
+                for name, count in zip(self.data_collator.fillers, rows, strict=True):
+                    if not count:
+                        batch.pop(name, None)
+        return dict(zip(names, everywhere[: len(names)], strict=True))
+
+    @property
+    def _may_leave_out_passes(self) -> bool:
+        """DDP wants every trained weight in every step, and only image passes reach projector and tower."""
+        return self.args.train == ["language_model"] and self.args.lora_target_modules is None
 
     # ---- loss ------------------------------------------------------------------------------------------------------
 
@@ -88,7 +119,8 @@ class PassTrainer(SFTTrainer):
 
     def halves_of(self, batch: Batch) -> list[Half]:
         """Return the halves that this micro-batch has passes for, unimodal first."""
-        return [half for half in self.args.halves if f"{self.data_collator.role}_{half}" in batch]
+        named = set(map(half_of, batch.keys() - {"counts"}))
+        return [half for half in self.args.halves if half in named]
 
     def compute_loss(
         self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
@@ -99,9 +131,12 @@ class PassTrainer(SFTTrainer):
             TrainingStopped: the loss is not finite.
         """
         loss, parts = self.step_loss(model, inputs, num_items_in_batch)
-        if not torch.isfinite(loss):
+        # All processes stop at the same step, before its update.
+        losses = self.accelerator.gather(loss.detach().float().reshape(1))
+        if not bool(torch.isfinite(losses).all()):
             values = {name: float(value / weight) for name, (value, weight) in parts.items() if weight}
-            check_finite(loss.item(), values, step=self.state.global_step + 1, output_dir=self.args.output_dir)
+            worst = losses[~torch.isfinite(losses)][0].item()
+            check_finite(worst, values, step=self.state.global_step + 1, output_dir=self.args.output_dir)
         for name, value in parts.items():
             self.logged[name] += value.detach()
         return loss
@@ -130,8 +165,14 @@ class PassTrainer(SFTTrainer):
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
         """Save model and processor. The settings lie in the record as text, not as a pickle beside the weights."""
+        folder = Path(output_dir or self.args.output_dir)
+        if is_peft_model(self.model):
+            if self.args.should_save:
+                save_adapter(self.model, folder, state_dict)
+                self.processing_class.save_pretrained(folder)
+            return
         super()._save(output_dir, state_dict)
-        (Path(output_dir or self.args.output_dir) / TRAINING_ARGS_NAME).unlink(missing_ok=True)
+        (folder / TRAINING_ARGS_NAME).unlink(missing_ok=True)
 
     def _load_from_checkpoint(self, resume_from_checkpoint: str, model: Any = None) -> None:
         """Load a checkpoint's weights when resuming.
@@ -146,8 +187,16 @@ class PassTrainer(SFTTrainer):
         saved = type(target).from_pretrained(resume_from_checkpoint, dtype=target.dtype)
         target.load_state_dict(saved.state_dict())
 
+    def check_weights(self) -> None:
+        """Raise `TrainingStopped` on all processes if a trained weight is not finite on any."""
+
+        def largest(number: int) -> int:
+            return int(self.accelerator.gather(torch.tensor([number], device=self.args.device)).max())
+
+        check_weights(self.model, step=self.state.global_step, output_dir=self.args.output_dir, largest=largest)
+
     def _save_checkpoint(self, model: Any, trial: Any) -> None:
-        check_weights(self.model, step=self.state.global_step, output_dir=self.args.output_dir)
+        self.check_weights()
         super()._save_checkpoint(model, trial)
 
 
@@ -176,10 +225,14 @@ class UnlearnTrainer(PassTrainer):
         objective: the method's loss function.
         weights: half -> weight of its loss (alpha, beta).
         reference: for objectives that compare with the model before unlearning.
+        stored: gives the reference's log-probabilities instead, computed once.
+        scorer: scores a sample of questions while training.
         max_forget_loss: training ends once the mean negative log-likelihood of a step's forget rows is above it.
     """
 
     _name = "Unlearning"
+    # Only the graph of one half is held at a time. DDP, ZeRO and FSDP would exchange gradients once a half.
+    backward_by_half = False
 
     def __init__(
         self,
@@ -187,44 +240,83 @@ class UnlearnTrainer(PassTrainer):
         objective: Objective,
         weights: dict[Half, float],
         reference: Reference | None = None,
+        stored: StoredReference | None = None,
         max_forget_loss: float | None = None,
+        scorer: SampleScorer | None = None,
         **kwargs: Any,
     ) -> None:
         self.objective = objective
         self.weights = weights
         self.reference = reference
         super().__init__(*args, **kwargs)
+        alone = self.args.world_size == 1 and not (self.is_deepspeed_enabled or self.is_fsdp_enabled)
+        self.backward_by_half = alone and self.args.clip_multimodal is None
         self.bound = ForgetBound(max_forget_loss, self.accelerator) if max_forget_loss is not None else None
         if self.bound is not None:
             self.add_callback(self.bound)
+        self.scorer = scorer
+        if scorer is not None:
+            scorer.trainer = self
+            self.add_callback(scorer)
+        if stored is not None:
+            stored.trainer = self
+            self.add_callback(stored)
+        elif reference is not None:
+            reference.prepare(self.accelerator)
 
     def step_loss(self, model: Any, batch: Batch, totals: Totals) -> tuple[Tensor, Parts]:
-        loss = torch.zeros((), device=self.args.device)
-        parts = {}
+        losses: dict[Half, Tensor] = {}
+        parts: Parts = {}
         all_rows = torch.stack([totals[f"rows_{half}"] for half in self.args.halves]).sum()
-        for half in self.halves_of(batch):
+        halves = self.halves_of(batch)
+        for half in halves:
             passes = self._passes(model, batch, half)
-            value = self.objective(*(passes[name] for name in self.objective.passes))  # ()
+            value = self.objective(*(passes.get(name) for name in self.objective.passes))  # ()
+            if self.objective.hidden_layer is not None and self.args.world_size > 1:
+                value = value + 0.0 * sum(one.logps.sum() for one in passes.values())  # the layers above take part
             rows = batch["counts"][half]["rows"]
             share = self.share(rows, totals[f"rows_{half}"])
             if self.bound is not None and "forget" in passes:
                 self.bound.add(self.share(rows, all_rows) * passes["forget"].nll)
-            loss = loss + self.weights[half] * share * value
+            losses[half] = self.weights[half] * share * value
             parts[f"loss/{half}"] = weighted(value, share)
             for name, outputs in passes.items():
-                if not name.endswith("_reference"):
+                if not name.endswith(REFERENCE):
                     parts[f"nll/{name}_{half}"] = weighted(outputs.nll, share)
-        return loss, parts
+            if self.backward_by_half and half != halves[-1]:
+                with torch.autocast(self.args.device.type, enabled=False):
+                    self.accelerator.backward(losses[half])
+                losses[half] = losses[half].detach()
+                del passes, value, outputs
+        if self.args.clip_multimodal is not None and "mul" in losses and len(losses) > 1:
+            self._clip_alone(losses["mul"], self.args.clip_multimodal)
+            losses["mul"] = losses["mul"].detach()
+        return torch.stack(list(losses.values())).sum(), parts
+
+    def _clip_alone(self, loss: Tensor, norm: float) -> None:
+        """Compute the gradient of one part of the loss and clip it before the rest is added."""
+        self.accelerator.backward(loss)
+        self.accelerator.clip_grad_norm_(self.model.parameters(), norm)
 
     def _passes(self, model: Any, batch: Batch, half: Half) -> dict[str, Outputs]:
-        """Run what the objective names, reference passes first, so that the last pass is one with gradient."""
+        """Run what the objective names and the batch has, reference passes first, so that the last one has gradient."""
         passes = {}
-        for name in sorted(self.objective.passes, key=lambda name: not name.endswith("_reference")):
-            role = name.removesuffix("_reference")
-            is_reference = role != name
-            context = self.reference(model) if is_reference and self.reference else nullcontext(model)
+        for name in sorted(self.objective.passes, key=lambda name: not name.endswith(REFERENCE)):
+            role = name.removesuffix(REFERENCE)
+            halves = self.args.retain_halves if role == "retain" and len(self.args.halves) == 1 else (half,)
+            batches = [batch[f"{role}_{one}"] for one in halves if f"{role}_{one}" in batch]
+            if role != name and batches and STORED in batches[0]:
+                found = [stored_outputs(one[STORED], one["labels"], self.args.nll_average) for one in batches]
+                passes[name] = concatenate(found)
+                continue
+            context = self.reference(model) if role != name and self.reference else nullcontext(model)
             with context as runner:
-                passes[name] = run_pass(runner, batch[f"{role}_{half}"])
+                parts = [
+                    run_pass(runner, one, hidden_layer=self.objective.hidden_layer, average=self.args.nll_average)
+                    for one in batches
+                ]
+            if parts:
+                passes[name] = concatenate(parts)
         return passes
 
 

@@ -3,17 +3,22 @@
 To add one, write `objectives/mymethod.py` with a function `loss`, a config `configs/unlearn/mymethod.yaml` and a test;
 there is no list to edit. What the positional parameters are called says which passes the trainer runs:
 
-    forget              the forget batch under the model, with gradient
-    retain              the retain batch under the model, with gradient
-    forget_reference    the forget batch under the frozen reference model (the model before unlearning), no gradient
-    retain_reference    the retain batch under the reference model, no gradient
+    forget               the forget batch under the model, with gradient
+    retain               the retain batch under the model, with gradient
+    refusal              the forget questions, each followed by a refusal, under the model, with gradient
+    forget_reference     the forget batch under the frozen reference model (the model before unlearning), no gradient
+    retain_reference     the retain batch under the reference model, no gradient
+    refusal_reference    the refusal batch under the reference model, no gradient
 
-Each is an `umu_trainers.outputs.Outputs`. Keyword parameters are the method's settings: `gamma`, the weight of the
-retain term, has a flag of its own; all others are given under `method_kwargs` and checked against the function's
-signature.
+Each is an `umu_trainers.outputs.Outputs`. A pass whose default is None may be left out: a retain pass is run only where
+`gamma` is above 0, and a method that can do without either of forget and retain can be trained in `phases: sequential`.
 
-    def loss(forget: Outputs, retain: Outputs, *, gamma: float = 1.0) -> Tensor:
-        return gamma * retain.nll - forget.nll  # ()
+Keyword parameters are the method's settings: `gamma`, the weight of the retain term, and `npo_beta` have flags of their
+own; all others are given under `method_kwargs` and checked against the function's signature. A keyword parameter called
+`hidden_layer` makes the trainer fill `Outputs.hidden_states` with that decoder layer's activations.
+
+    def loss(forget: Outputs, retain: Outputs | None = None, *, gamma: float = 1.0) -> Tensor:
+        return retain_term(retain, gamma) - forget.nll  # ()
 
 The function returns a mean over rows, (). It is called once per modality; it knows nothing about modalities, adapters
 or processes. The trainer sums `alpha * multimodal + beta * unimodal` and weighs micro-batches by their number of
@@ -31,7 +36,9 @@ from typing import Any
 
 from torch import Tensor
 
-PASSES = ("forget", "retain", "forget_reference", "retain_reference")
+ROLES = ("forget", "retain", "refusal")
+REFERENCE = "_reference"
+PASSES = (*ROLES, *(f"{role}{REFERENCE}" for role in ROLES))
 
 
 @dataclass(frozen=True)
@@ -40,22 +47,32 @@ class Objective:
 
     Attributes:
         method: file name of the method.
-        passes: names of the passes `function` takes, in its order.
+        passes: names of the passes `function` takes and the trainer runs, in the function's order.
         settings: keyword arguments that differ from the function's defaults.
+        hidden_layer: decoder layer whose activations the passes must carry, from 1; None for none.
+        in_phases: whether it can be called with the forget or the retain pass alone.
     """
 
     method: str
     function: Callable[..., Tensor]
     passes: tuple[str, ...]
     settings: dict[str, Any] = field(default_factory=dict)
+    hidden_layer: int | None = None
+    in_phases: bool = False
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        """The kinds of rows the passes need, in the order of `ROLES`."""
+        needed = {name.removesuffix(REFERENCE) for name in self.passes}
+        return tuple(role for role in ROLES if role in needed)
 
     @property
     def uses_retain(self) -> bool:
-        return any(name.startswith("retain") for name in self.passes)
+        return "retain" in self.roles
 
     @property
     def uses_reference(self) -> bool:
-        return any(name.endswith("_reference") for name in self.passes)
+        return any(name.endswith(REFERENCE) for name in self.passes)
 
     def __call__(self, *passes: Any) -> Tensor:
         """Return the loss () of the passes, given in the order of `self.passes`."""
@@ -63,8 +80,8 @@ class Objective:
 
 
 def available() -> tuple[str, ...]:
-    """Return the names of all methods: the files of this folder."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(__path__)))
+    """Return the names of all methods: the files of this folder, those that start with `_` left out."""
+    return tuple(sorted(one.name for one in pkgutil.iter_modules(__path__) if not one.name.startswith("_")))
 
 
 def find(method: str, *, gamma: float | None = None, method_kwargs: Mapping[str, Any] | None = None) -> Objective:
@@ -82,7 +99,7 @@ def find(method: str, *, gamma: float | None = None, method_kwargs: Mapping[str,
         raise ValueError(f"--method {method}: no such method. Choose one of: {', '.join(available())}.")
     function = importlib.import_module(f"{__name__}.{method}").loss
     parameters = inspect.signature(function).parameters.values()
-    passes = tuple(one.name for one in parameters if one.kind is not inspect.Parameter.KEYWORD_ONLY)
+    passes = {one.name: one for one in parameters if one.kind is not inspect.Parameter.KEYWORD_ONLY}
     options = {one.name: one for one in parameters if one.kind is inspect.Parameter.KEYWORD_ONLY}
     unknown = [name for name in passes if name not in PASSES]
     if unknown:
@@ -101,7 +118,17 @@ def find(method: str, *, gamma: float | None = None, method_kwargs: Mapping[str,
     missing = [name for name, one in options.items() if one.default is one.empty and name not in settings]
     if missing:
         raise ValueError(f"--method {method}: give {', '.join(missing)} under method_kwargs.")
-    return Objective(method, function, passes, settings)
+    values = {name: settings.get(name, one.default) for name, one in options.items()}
+    may_miss = {name for name, one in passes.items() if one.default is None}
+    is_run = [name for name in passes if not (name == "retain" and name in may_miss and not values.get("gamma"))]
+    return Objective(
+        method,
+        function,
+        tuple(is_run),
+        settings,
+        hidden_layer=values.get("hidden_layer"),
+        in_phases={"forget", "retain"} <= may_miss,
+    )
 
 
 def _check_settings(method: str, settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:

@@ -54,9 +54,27 @@ def test_ratio_the_data_does_not_have(flags):
         unlearn.main(flags(forget_ratio=10))
 
 
-def test_max_length_too_short(flags):
-    with pytest.raises(ValueError, match=r"row ID \d+, .*pair .*: \d+ tokens, .* but max_length is 20"):
-        unlearn.main(flags(max_length=20))
+def test_max_length_shorter_than_the_image(flags):
+    """Cutting image tokens would end deep in the model, dropping images in a run on text alone."""
+    with pytest.raises(ValueError, match=r"row ID \d+, .*: its image alone takes 9 tokens, .*but max_length is 9"):
+        unlearn.main(flags(max_length=9))
+
+
+def test_rows_whose_answer_would_be_cut_are_counted_and_named(flags, record, tmp_path, capsys):
+    unlearn.main(flags(method="ga", max_length=50, max_steps=1))
+    found = record(tmp_path / "run")["data"]["forget"]
+    kept, left_out = sum(found["rows"].values()), found["too_long"]
+    assert left_out
+    assert kept
+    assert kept + len(left_out) == 12
+    assert f"forget: {len(left_out)} rows skipped, since max_length would cut their answers: {left_out[0]}" in (
+        capsys.readouterr().out
+    )
+
+
+def test_max_length_that_leaves_no_row(flags):
+    with pytest.raises(DataError, match=r"no unimodal row of the forget set is within max_length"):
+        unlearn.main(flags(max_length=12))
 
 
 def test_model_folder_missing(flags, tmp_path):
@@ -117,13 +135,24 @@ def test_a_non_finite_loss_exits_with_its_message(flags, monkeypatch):
         unlearn.run.run_script(lambda: unlearn.main(flags(method="ga")))
 
 
-def test_bound_on_the_forget_loss_ends_the_run_and_saves(flags, record, tmp_path, capsys):
-    unlearn.main(flags(method="ga", learning_rate=1e-2, max_steps=30, max_forget_loss=6.5))
+def test_bound_on_the_forget_loss_ends_the_run_and_saves(flags, record, weights, tmp_path, capsys):
+    arguments = {"method": "ga", "learning_rate": 1e-2, "max_steps": 30, "max_forget_loss": 6.5}
+    saving = {"save_strategy": "steps", "save_steps": 1}
+    unlearn.main(flags(**arguments, **saving))
     result = record(tmp_path / "run")["result"]
+    assert result["stopped"].endswith("is above max_forget_loss 6.5")
     assert 1 < result["steps"] < 30
     assert f"step {result['steps']}: the forget loss" in capsys.readouterr().out
     losses = [one["nll/forget_uni"] for one in result["log"] if "nll/forget_uni" in one]
     assert len(losses) == result["steps"]
+
+    # Taken up again at its last checkpoint, the run is over: one more step would go beyond the bound.
+    ended = weights(tmp_path / "run")
+    (tmp_path / "run" / "training_record.json").unlink()
+    unlearn.main(flags(**arguments, **saving, resume_from_checkpoint="last"))
+    again = record(tmp_path / "run")["result"]
+    assert (again["steps"], again["stopped"]) == (result["steps"], result["stopped"])
+    assert all(torch.equal(one, ended[name]) for name, one in weights(tmp_path / "run").items())
 
 
 def test_a_last_step_that_breaks_the_model_is_not_saved(flags, tmp_path):

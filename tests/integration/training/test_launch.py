@@ -40,7 +40,13 @@ def test_sft_under_accelerate_launch(flags, tmp_path):
 
 @pytest.mark.parametrize(
     ("script", "settings"),
-    [(unlearn, {"method": "gd"}), pytest.param(sft, {"replay_real": 0.5}, marks=pytest.mark.slow)],
+    [
+        (unlearn, {"method": "gd"}),
+        pytest.param(sft, {"replay_real": 0.5}, marks=pytest.mark.slow),
+        pytest.param(unlearn, {"method": "dpo", "modality": "uni", "retain_modality": "mix"}, marks=pytest.mark.slow),
+        pytest.param(unlearn, {"method": "rmu", "method_kwargs": '{"hidden_layer": 1}'}, marks=pytest.mark.slow),
+        pytest.param(unlearn, {"method": "gd", "phases": "sequential"}, marks=pytest.mark.slow),
+    ],
 )
 def test_two_processes_equal_one(flags, weights, record, tmp_path, script, settings):
     """Same rows, same losses, same weights: the number of processes is not a setting of the experiment.

@@ -3,6 +3,11 @@
 from __future__ import annotations
 
 import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -11,6 +16,7 @@ from transformers import AutoProcessor, TrainerCallback
 from umu_trainers import sft, unlearn
 from umu_trainers.guards import last_checkpoint
 
+ROOT = Path(__file__).parents[3]
 RUNS = {
     "sft": (sft, {"replay_real": 0.5, "train_sampling_strategy": "group_by_length"}),
     "ga": (unlearn, {"method": "ga"}),
@@ -41,6 +47,40 @@ def test_resumed_run_equals_an_uninterrupted_one(flags, weights, record, tmp_pat
     logs = [record(folder)["result"]["log"] for folder in (whole, broken)]
     curves = [[{name: one[name] for name in one if "/" in name or name == "loss"} for one in log] for log in logs]
     assert curves[0] == curves[1]
+
+
+def test_a_run_taken_up_at_its_last_step_takes_no_further_one(flags, weights, record, tmp_path):
+    """Killed between its last checkpoint and the end, in the middle of an epoch."""
+    settings = {"method": "ga", "max_steps": 3, "save_strategy": "steps", "save_steps": 1, "learning_rate": 1e-3}
+    unlearn.main(flags(**settings))
+    ended = weights(tmp_path / "run")
+    (tmp_path / "run" / "training_record.json").unlink()
+    unlearn.main(flags(**settings, resume_from_checkpoint="last"))
+    assert record(tmp_path / "run")["result"]["steps"] == 3
+    assert all(torch.equal(one, ended[name]) for name, one in weights(tmp_path / "run").items())
+
+
+@pytest.mark.parametrize(
+    "moment", ["while a checkpoint is written", pytest.param("between checkpoints", marks=pytest.mark.slow)]
+)
+def test_after_kill_9_the_run_goes_on_to_the_same_weights(flags, weights, tmp_path, moment):
+    settings = {"method": "gd", "num_train_epochs": 4, "save_strategy": "steps", "save_steps": 1}
+    unlearn.main(flags(**settings, output_dir=tmp_path / "whole"))
+    command = [sys.executable, "-m", "umu_trainers.unlearn", *flags(**settings, output_dir=tmp_path / "broken")]
+    sign = tmp_path / "broken" / "checkpoint-3"
+    sign = sign if moment.startswith("while") else sign / "trainer_state.json"
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        while process.poll() is None and not sign.exists():
+            time.sleep(0.001)
+    finally:
+        process.kill()
+    assert process.wait() == -signal.SIGKILL
+    assert not (tmp_path / "broken" / "training_record.json").exists()
+    unlearn.main(flags(**settings, output_dir=tmp_path / "broken", resume_from_checkpoint="last"))
+    expected, found = weights(tmp_path / "whole"), weights(tmp_path / "broken")
+    assert expected.keys() == found.keys()
+    assert all(torch.equal(found[name], value) for name, value in expected.items())
 
 
 def test_a_mid_run_checkpoint_opens_too(flags, checkpoint, tmp_path):

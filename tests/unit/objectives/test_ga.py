@@ -19,6 +19,11 @@ def test_rows_count_alike(outputs):
     assert value.item() == pytest.approx(-(math.log(2) + math.log(4)) / 2, abs=1e-6)
 
 
+def test_the_optional_retain_term_is_added(outputs):
+    value = ga.loss(outputs([[0.25]]), outputs([[0.5, 0.5]]), gamma=3.0)
+    assert value.item() == pytest.approx(3 * math.log(2) - math.log(4), abs=1e-6)
+
+
 def test_a_step_down_its_gradient_lowers_the_answers_probability(outputs):
     forget = outputs([[0.5, 0.125], [0.25]])
     (gradient,) = torch.autograd.grad(ga.loss(forget), forget.logits)

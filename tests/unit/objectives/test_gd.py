@@ -15,6 +15,12 @@ def test_loss_is_gamma_retain_minus_forget(outputs, gamma, expected):
     assert value.item() == pytest.approx(expected, abs=1e-6)
 
 
+def test_terms_stand_alone(outputs):
+    """In sequential phases a step has forget rows or retain rows, never both."""
+    assert gd.loss(outputs([[0.25]])).item() == pytest.approx(-math.log(4), abs=1e-6)
+    assert gd.loss(None, outputs([[0.5]]), gamma=3.0).item() == pytest.approx(3 * math.log(2), abs=1e-6)
+
+
 def test_gradients_pull_apart(outputs):
     forget, retain = outputs([[0.5]]), outputs([[0.5]])
     on_forget, on_retain = torch.autograd.grad(gd.loss(forget, retain, gamma=2.0), [forget.logits, retain.logits])

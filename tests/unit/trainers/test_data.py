@@ -7,7 +7,7 @@ import pytest
 from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.profiles import ProfileSet
 from umu_trainers.collator import concatenate, fillers
-from umu_trainers.data import check_disjoint, training_set
+from umu_trainers.data import check_disjoint, load_refusals, published_subset, rows_by_role, training_set
 from umu_trainers.model import name_pattern
 
 
@@ -38,6 +38,42 @@ def test_rows_with_an_empty_answer_are_skipped_and_named(make_rows):
     assert len(found) == 3
     assert found.skipped == ["forget05, row ID 000, unimodal pair 1"]
     assert "1 skipped for an empty answer: forget05, row ID 000" in str(found)
+
+
+def test_an_image_can_be_attached_to_unimodal_questions(make_rows):
+    """The published export's way: no row is then without an image, and the count says how many are such rows."""
+    rows = make_rows(4) + make_rows(6, "mul")
+    found = training_set("train", profiles(rows, "full"), ("mul",), attach_image=True)
+    assert len(found.rows["mul"]) == 10
+    assert all(row.has_image and row.half == "mul" for row in found.rows["mul"])
+    assert "10 multimodal (4" not in str(found)
+    assert str(found).endswith("10 multimodal, 0 unimodal rows (4 of them unimodal questions with the image attached)")
+
+
+@pytest.mark.parametrize(("count", "share", "expected"), [(2850, 95, 150), (2700, 90, 299), (2550, 85, 450)])
+def test_published_retain_subset(make_rows, count, share, expected):
+    """As many rows as the published scripts draw: 299, not 300, at 90 %, by float rounding."""
+    retain = training_set("retain", profiles(make_rows(count), "retain95"), ("uni",))
+    found = published_subset(retain, share)
+    assert len(found.rows["uni"]) == expected
+    assert [row.name for row in found.rows["uni"]] == [row.name for row in published_subset(retain, share).rows["uni"]]
+    assert len(retain.rows["uni"]) == count
+
+
+def test_a_retain_set_too_small_for_the_published_subset_is_named(make_rows):
+    retain = training_set("retain", profiles(make_rows(6), "retain95"), ("uni",))
+    with pytest.raises(DataError, match=r"retain95: retain_subset: of 6 unimodal rows"):
+        published_subset(retain, 95)
+
+
+def test_rows_of_the_roles_an_objective_needs(make_rows):
+    forget = training_set("forget", profiles(make_rows(4) + make_rows(6, "mul")), ("uni", "mul"))
+    refusals = load_refusals()
+    found = rows_by_role(("forget", "refusal"), forget, None, refusals)
+    assert found["forget"] == forget.rows
+    for half, (row,) in found["refusal"].items():
+        assert row.half == half
+        assert row.pair.answer == max(refusals, key=len)
 
 
 def test_a_half_without_rows_is_an_error(make_rows):

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import random
 from collections import Counter
 
@@ -7,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from umu_trainers.plan import SFTPlan, UnlearnPlan, draw_rows, group_by_length
+from umu_trainers.plan import SequentialPlan, SFTPlan, UnlearnPlan, draw_rows, group_by_length
 
 
 def epoch(plan, number):
@@ -40,6 +41,49 @@ def test_retain_rows_are_drawn_anew_each_epoch(make_rows):
     assert first != second
     assert len(set(first)) == 5
     assert [item["retain_uni"].name for item in epoch(plan, 0)] == first
+
+
+@pytest.mark.parametrize("half", ["uni", "mul"])
+def test_retain_rows_of_both_halves_beside_one(make_rows, half):
+    retain = {"uni": make_rows(20, "uni", "retain95"), "mul": make_rows(20, "mul", "retain95")}
+    items = epoch(UnlearnPlan({half: make_rows(5, half)}, retain, seed=1, multiple=1), 0)
+    assert all(item.keys() == {f"forget_{half}", "retain_uni", "retain_mul"} for item in items)
+
+
+def test_a_refusal_depends_on_seed_epoch_and_row_alone(make_rows):
+    """The same run on more processes, or on one modality only, must teach the same refusals."""
+    refusals = [f"No {number}." for number in range(50)]
+    both = {"uni": make_rows(9), "mul": make_rows(7, "mul")}
+
+    def answers(forget, number, **settings):
+        items = epoch(UnlearnPlan(forget, None, refusals=refusals, **settings), number)
+        pairs = [(item["forget_uni"], item["refusal_uni"]) for item in items if "forget_uni" in item]
+        assert all(row.pair.question == refusal.pair.question for row, refusal in pairs)
+        return {row.name: refusal.pair.answer for row, refusal in pairs}
+
+    first = answers(both, 0, seed=1, multiple=1)
+    assert set(first.values()) <= set(refusals)
+    assert len(set(first.values())) > 3
+    assert answers(both, 0, seed=1, multiple=8) == first
+    assert answers({"uni": both["uni"]}, 0, seed=1, multiple=1) == first
+    assert answers(both, 1, seed=1, multiple=1) != first
+    assert answers(both, 0, seed=2, multiple=1) != first
+
+
+@pytest.mark.parametrize("multiple", [1, 4])
+def test_sequential_phases_pass_over_each_set_once_and_share_no_batch(make_rows, multiple):
+    forget = {"uni": make_rows(5), "mul": make_rows(3, "mul")}
+    retain = {"uni": make_rows(9, "uni", "retain95"), "mul": make_rows(7, "mul", "retain95")}
+    items = epoch(SequentialPlan(forget, retain, seed=1, multiple=multiple), 2)
+    for role, halves in (("forget", forget), ("retain", retain)):
+        for half, rows in halves.items():
+            used = Counter(row.name for item in items if (row := item.get(f"{role}_{half}")))
+            assert used == Counter(row.name for row in rows)
+    roles = [{name.partition("_")[0] for name in item} for item in items]
+    assert all(len(role) == 1 for role in roles), "items without a row name their phase too"
+    batches = [roles[i : i + multiple] for i in range(0, len(roles), multiple)]
+    assert all(batch == multiple * batch[:1] for batch in batches)
+    assert roles == sorted(roles, key=lambda role: role == {"retain"})
 
 
 @pytest.mark.parametrize("multiple", [2, 4, 6])
@@ -95,3 +139,36 @@ def test_grouping_keeps_rows_and_mixes_halves(make_rows):
         for half in by_half:
             own = [lengths[row.name] for row in batch if row.half == half]
             assert max(own) - min(own) <= 6
+
+
+def changes(items, name):
+    """How often the person changes from one row of a kind to the next."""
+    people = [row.person for item in items if (row := item.get(name))]
+    return sum(one != other for one, other in itertools.pairwise(people))
+
+
+def test_by_profile_keeps_multimodal_rows_of_a_person_together(make_rows):
+    """Packing saves only what is in one batch; and no forget row may be lost or used twice for it."""
+    forget = {"uni": make_rows(12), "mul": make_rows(12, "mul")}
+    retain = {"uni": make_rows(30, "uni", "retain95"), "mul": make_rows(30, "mul", "retain95")}
+    items = epoch(UnlearnPlan(forget, retain, seed=1, multiple=4, by_profile=True), 2)
+    for half, rows in forget.items():
+        used = Counter(item[f"forget_{half}"].name for item in items if f"forget_{half}" in item)
+        assert used == Counter(row.name for row in rows)
+    assert changes(items, "forget_mul") == changes(items, "retain_mul") == 5, "six people, two rows each"
+    assert changes(items, "forget_uni") > 5
+    again = epoch(UnlearnPlan(forget, retain, seed=1, multiple=4, by_profile=True), 3)
+    assert [item.get("forget_mul") for item in again] != [item.get("forget_mul") for item in items]
+
+
+def test_by_profile_in_phases_and_sft(make_rows):
+    forget = {"mul": make_rows(8, "mul")}
+    retain = {"mul": make_rows(6, "mul", "retain95")}
+    items = epoch(SequentialPlan(forget, retain, seed=1, multiple=2, by_profile=True), 0)
+    assert (changes(items, "forget_mul"), changes(items, "retain_mul")) == (3, 2)
+    rows = make_rows(8) + make_rows(8, "mul")
+    items = epoch(SFTPlan(rows, seed=1, multiple=1, by_profile=True), 0)
+    assert changes(items, "train_mul") == 3
+    assert Counter(row.name for item in items for row in item.values()) == Counter(row.name for row in rows)
+    halves = "".join(name[-3] for item in items for name in item)
+    assert {"mu", "um"} <= {one + other for one, other in itertools.pairwise(halves)}, "both kinds in random order"

@@ -1,0 +1,104 @@
+"""Does training on two processes give what one process gives? Runs a small job on UMU-mini each way and compares.
+
+    python scripts/check_processes.py --configs ddp zero2 zero3 fsdp2      # two GPUs
+    DS_ACCELERATOR=cpu python scripts/check_processes.py --configs zero2 zero3      # no GPU
+
+Of the two processes, one has image rows only and the other text rows only (`apart.py`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import torch
+
+ROOT = Path(__file__).parents[1]
+STEP = 8  # rows of a step
+JOBS = {
+    "adapter": ["--method", "kl", "--use_lora", "true", "--lora_r", "8", "--lora_dropout", "0"],
+    "weights": ["--method", "kl", "--use_lora", "false"],
+}
+# Without mixed precision, so that the numbers can be compared closely.
+COMMON = [
+    "--model", "mini", "--data", "mini", "--max_steps", "5", "--learning_rate", "1e-3", "--logging_steps", "1",
+    "--bf16", "false", "--save_strategy", "no", "--report_to", "none", "--disable_tqdm", "true",
+]  # fmt: skip
+
+
+def train(config: str, processes: int, job: str, folder: Path, limit: int) -> str:
+    """Run one job; return what went wrong, or nothing."""
+    rows = STEP // processes
+    launch = ["--config_file", str(ROOT / f"configs/accelerate/{config}.yaml"), "--num_processes", str(processes)]
+    command = [
+        sys.executable, "-m", "accelerate.commands.launch", *launch, "--main_process_port", "0",
+        str(ROOT / "scripts/apart.py"), str(STEP // 2), *COMMON, *JOBS[job], "--output_dir", str(folder),
+        "--per_device_train_batch_size", str(rows),
+    ]  # fmt: skip
+    if processes == 1 and not torch.cuda.is_available():
+        command += ["--use_cpu", "true"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit, check=False)
+    except subprocess.TimeoutExpired:
+        return f"no end within {limit} s"
+    if done.returncode == 0:
+        return ""
+    lines = done.stderr.splitlines() or ["?"]
+    own = [line for line in lines if line.startswith(("error:", "stopped:"))]
+    raised = [line for line in lines if "Error: " in line and "ChildFailed" not in line and "CalledProcess" not in line]
+    return f"failed: {(own or raised or lines[-1:])[0][:400]}"
+
+
+def read(folder: Path) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
+    """Return the losses and gradient norms of each step, and the weights."""
+    from safetensors.torch import load_file
+
+    log = json.loads((folder / "training_record.json").read_text(encoding="utf-8"))["result"]["log"]
+    steps = [{name: one[name] for name in one if name.startswith(("loss", "nll", "grad_norm"))} for one in log]
+    weights = {name: one for file in folder.glob("*.safetensors") for name, one in load_file(file).items()}
+    return [one for one in steps if "loss" in one], weights
+
+
+def compare(one: Path, other: Path) -> str:
+    """Return the largest differences between two runs."""
+    (steps, weights), (found_steps, found) = read(one), read(other)
+    if weights.keys() != found.keys() or any(weights[name].shape != found[name].shape for name in weights):
+        return f"other tensors: {len(found)} of {len(weights)} saved"
+    loss = max(
+        abs(found[name] - step[name]) / max(1.0, abs(step[name]))
+        for step, found in zip(steps, found_steps, strict=True)
+        for name in step
+    )
+    weight = max(float((found[name] - one).abs().max()) for name, one in weights.items())
+    return f"largest relative difference of a logged value {loss:.1e}; of a weight {weight:.1e}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument(
+        "--configs", nargs="+", default=["ddp", "zero2", "zero3", "fsdp2"], help="in configs/accelerate"
+    )
+    parser.add_argument("--jobs", nargs="+", default=list(JOBS), help=f"default: {' and '.join(JOBS)}")
+    parser.add_argument("--limit", type=int, default=300, help="seconds after which a run counts as hanging")
+    asked = parser.parse_args()
+    with tempfile.TemporaryDirectory() as scratch:
+        for job in asked.jobs:
+            reference = Path(scratch) / job
+            if fault := train("single", 1, job, reference, asked.limit):
+                sys.exit(f"{job}, one process: {fault}")
+            for config in asked.configs:
+                folder = reference.with_name(f"{reference.name}-{config}")
+                begun = time.perf_counter()
+                fault = train(config, 2, job, folder, asked.limit)
+                took = f"{time.perf_counter() - begun:.0f} s"
+                print(f"{config}: {job}: {fault or compare(reference, folder)} ({took})", flush=True)
+
+
+if __name__ == "__main__":
+    main()

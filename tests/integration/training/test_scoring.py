@@ -1,0 +1,108 @@
+"""Scoring while training: a sample by the benchmark's rule, a floor that ends a run, the best step as the result."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+
+from umu_tasks.scoring.answers import is_correct
+from umu_trainers import run, unlearn
+from umu_trainers.guards import TrainingStopped
+from umu_trainers.scoring import SampleScorer, Score
+
+
+@pytest.fixture
+def scores(monkeypatch):
+    """Give the model made-up figures: a tiny random model knows nothing, so it has nothing to lose."""
+
+    def give(*values):
+        given = iter(values)
+        monkeypatch.setattr(SampleScorer, "score", lambda self, step: Score(step, *next(given)))
+
+    return give
+
+
+SETTINGS = {"method": "ga", "max_steps": 6, "score_every": 2, "learning_rate": 1e-2, "score_sample": 4}
+
+
+def test_the_best_scored_step_is_saved(flags, scores, weights, record, tmp_path):
+    unlearn.main(flags(method="ga", max_steps=6, learning_rate=1e-2, save_strategy="steps", save_steps=2))
+    steps = {step: weights(tmp_path / "run" / f"checkpoint-{step}") for step in (2, 4, 6)}
+    scores((0.9, 0.9), (0.8, 0.9), (0.2, 0.8), (0.1, 0.3))
+    unlearn.main(flags(**SETTINGS, output_dir=tmp_path / "best"))
+    found = weights(tmp_path / "best")
+    assert all(torch.equal(one, found[name]) for name, one in steps[4].items())
+    assert not torch.equal(next(iter(steps[6].values())), next(iter(steps[4].values())))
+    result = record(tmp_path / "best")["result"]
+    assert result["saved_step"] == {"step": 4, "forget": 0.2, "retain": 0.8}
+    assert [one["score/retain"] for one in result["log"] if "score/retain" in one] == [0.9, 0.8, 0.3]
+    assert not (tmp_path / "best" / "best").exists()
+
+
+def test_below_the_floor_the_run_ends_with_the_step_before(flags, scores, record, tmp_path, capsys):
+    scores((0.9, 0.9), (0.8, 0.9), (0.1, 0.4))
+    unlearn.main(flags(**SETTINGS, retain_floor=0.5))
+    result = record(tmp_path / "run")["result"]
+    assert (result["steps"], result["saved_step"]["step"]) == (4, 2)
+    assert result["stopped"] == "the retain accuracy 0.400 is below retain_floor 0.5"
+    assert "training ends here and step 2 is saved" in capsys.readouterr().out
+
+
+def test_nothing_is_saved_when_the_first_scoring_is_below_the_floor(flags, scores, tmp_path):
+    scores((0.9, 0.9), (0.1, 0.4))
+    with pytest.raises(TrainingStopped, match=r"step 2: the retain accuracy 0.400 is below retain_floor 0.5"):
+        unlearn.main(flags(**SETTINGS, retain_floor=0.5))
+    assert not (tmp_path / "run" / "training_record.json").exists()
+
+
+def test_a_floor_above_the_start_is_refused(flags, scores):
+    scores((0.9, 0.4))
+    with pytest.raises(TrainingStopped, match=r"--retain_floor 0.5: the model that training starts from is below it"):
+        unlearn.main(flags(**SETTINGS, retain_floor=0.5))
+
+
+def test_a_floor_needs_scoring(flags):
+    with pytest.raises(ValueError, match=r"--retain_floor 0.5: .*together with score_every"):
+        unlearn.main(flags(method="ga", retain_floor=0.5))
+
+
+def test_the_sample_is_scored_by_the_benchmark_s_rule(flags, monkeypatch, capsys):
+    """Each answer with its own question: an answer shifted by one row would look like forgetting."""
+    answers = SampleScorer._answers
+
+    def answer(self, asked):
+        assert all(isinstance(text, str) for text in answers(self, asked)), "the model itself can be asked"
+        cloze = [one.question.task == "cloze" for one in asked]
+        return [one.question.gold if gold else "" for one, gold in zip(asked, cloze, strict=True)]
+
+    monkeypatch.setattr(SampleScorer, "_answers", answer)
+    made = []
+    init = SampleScorer.__init__
+    monkeypatch.setattr(SampleScorer, "__init__", lambda self, *a, **k: (made.append(self), init(self, *a, **k))[1])
+    unlearn.main(flags(method="ga", max_steps=1, score_every=1, score_sample=6))
+    (scorer,) = made
+    first = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("start: "))
+    expected = []
+    for name, asked in scorer.questions.items():
+        outputs = [one.question.gold if one.question.task == "cloze" else "" for one in asked]
+        split = scorer.samples[name].split
+        right = [is_correct(text, one.question, split=split) for text, one in zip(outputs, asked, strict=True)]
+        assert len(asked) == 6
+        assert {one.question.modality for one in asked} == {"unimodal", "multimodal"}
+        expected.append(f"{name} {sum(right) / len(right):.3f}")
+    assert first.endswith(", ".join(expected))
+
+
+def test_the_score_is_read_again_when_resuming(flags, scores, record, tmp_path):
+    scores((0.9, 0.9), (0.2, 0.9), (0.2, 0.3), (0.2, 0.3))
+    saving = {"save_strategy": "steps", "save_steps": 2}
+    monkey = pytest.MonkeyPatch()
+    monkey.setattr(run, "save_run", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        unlearn.main(flags(**SETTINGS, **saving))
+    monkey.undo()
+    assert json.loads((tmp_path / "run" / "best" / "score.json").read_text())["step"] == 2
+    unlearn.main(flags(**SETTINGS, **saving, resume_from_checkpoint="last"))
+    assert record(tmp_path / "run")["result"]["saved_step"]["step"] == 2
