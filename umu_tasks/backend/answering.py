@@ -17,7 +17,7 @@ import torch
 from umu_tasks.backend import shared_prefix
 from umu_tasks.backend.checkpoint import Checkpoint
 from umu_tasks.backend.generation import Answer, GenerationSettings, generate
-from umu_tasks.backend.shared_prefix import Asked, SharedPrefix
+from umu_tasks.backend.shared_prefix import Asked, CannotShareError, SharedPrefix
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -84,6 +84,11 @@ class Answering:
                 for batch in SharedPrefix(self.checkpoint, self.batch_size).answer(asked):
                     done |= batch.keys()
                     yield [(left[place], answer) for place, answer in batch.items()]
+            except CannotShareError as reason:
+                self.shares = False
+                logger.warning("every question brings its own image: %s.", reason)
+                yield from self._plain(left)
+                return
             except torch.OutOfMemoryError as error:
                 self._halve(min(self.batch_size, len(left)), error)
             left = [one for place, one in enumerate(left) if place not in done]

@@ -61,8 +61,11 @@ class Checkpoint:
     eos_token_ids: tuple[int, ...]
 
 
-def load_checkpoint(arguments: BackendArguments, device: torch.device) -> Checkpoint:
+def load_checkpoint(arguments: BackendArguments, device: torch.device, *, quantization: Any = None) -> Checkpoint:
     """Open the checkpoint that the arguments name and put it on `device`.
+
+    Args:
+        quantization: transformers' config for weights in fewer bits; None for none.
 
     Raises:
         CheckpointError: a folder that is missing or has no weights, a model without image input, an adapter whose base
@@ -70,12 +73,13 @@ def load_checkpoint(arguments: BackendArguments, device: torch.device) -> Checkp
     """
     location = locate(arguments.pretrained, arguments.peft)
     builder = _load_builder(location, arguments)
-    model = _load_model(location.base, arguments, _dtype(arguments.dtype, device))
+    placed = {"quantization_config": quantization, "device_map": {"": device}} if quantization is not None else {}
+    model = _load_model(location.base, arguments, _dtype(arguments.dtype, device), placed)
     eos = _eos_token_ids(model.generation_config, builder.processor.tokenizer, builder)
     model.generation_config = _plain_generation_config(model.generation_config, eos, builder.pad_token_id)
     if location.adapter is not None:
         model = _add_adapter(model, location.adapter)
-    model = model.to(device).eval()
+    model = (model if placed else model.to(device)).eval()
     _require_finite(model, location)
     return Checkpoint(model, builder, location, eos)
 
@@ -278,8 +282,8 @@ def _load_processor(name: str, config: Any, *, trust_remote_code: bool) -> Any:
     return processor
 
 
-def _load_model(base: str, arguments: BackendArguments, dtype: torch.dtype) -> Any:
-    settings: dict[str, Any] = {"dtype": dtype, "trust_remote_code": arguments.trust_remote_code}
+def _load_model(base: str, arguments: BackendArguments, dtype: torch.dtype, placed: dict[str, Any]) -> Any:
+    settings: dict[str, Any] = {"dtype": dtype, "trust_remote_code": arguments.trust_remote_code, **placed}
     if arguments.attn_implementation is not None:
         settings["attn_implementation"] = arguments.attn_implementation
     model, info = _opened(

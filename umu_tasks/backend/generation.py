@@ -171,7 +171,7 @@ def _generate(
     stopping = [StopStrings(tokenizer, settings.until, prompt_length)] if settings.until else []
     numbers = NumberCheck()
     output_ids = model.generate(
-        **{name: _to_model(value, model) for name, value in inputs.items()},
+        **{name: to_model(value, model) for name, value in inputs.items()},
         generation_config=settings.config(model.generation_config),
         stopping_criteria=StoppingCriteriaList(stopping),
         logits_processor=LogitsProcessorList([numbers]),
@@ -181,7 +181,7 @@ def _generate(
     input_counts = inputs["attention_mask"].sum(dim=1).tolist()
     ends = set(checkpoint.eos_token_ids) | {builder.pad_token_id}
     return [
-        Answer(cut(text, settings.until), input_count, _count_until(row, ends))
+        Answer(cut(text, settings.until), input_count, count_until(row, ends))
         for text, input_count, row in zip(texts, input_counts, output_ids.tolist(), strict=True)
     ]
 
@@ -193,11 +193,13 @@ def cut(text: str, until: Sequence[str]) -> str:
     return text
 
 
-def _to_model(value: Tensor, model: Any) -> Tensor:
+def to_model(value: Tensor, model: Any) -> Tensor:
+    """Return an input on the model's device, in its dtype if it is no integer."""
     return value.to(model.device, model.dtype) if value.is_floating_point() else value.to(model.device)
 
 
-def _count_until(tokens: Sequence[int], ends: set[int]) -> int:
+def count_until(tokens: Sequence[int], ends: set[int]) -> int:
+    """Return how many tokens stand before the first one of `ends`."""
     return next((index for index, token in enumerate(tokens) if token in ends), len(tokens))
 
 

@@ -20,7 +20,16 @@ import torch
 from torch import Tensor
 
 from umu_tasks.backend.checkpoint import Checkpoint
-from umu_tasks.backend.generation import NOT_FINITE, Answer, GenerationError, GenerationSettings, StopStrings, cut
+from umu_tasks.backend.generation import (
+    NOT_FINITE,
+    Answer,
+    GenerationError,
+    GenerationSettings,
+    StopStrings,
+    count_until,
+    cut,
+    to_model,
+)
 from umu_tasks.backend.prefix_cache import PrefixStates
 from umu_tasks.backend.probe import image_token_id
 
@@ -32,6 +41,10 @@ T = TypeVar("T")
 # Families whose image features take the place of tokens of one causal sequence with positions 0, 1, 2, …
 FAMILIES = ("llava", "llava_next", "vipllava", "llava_onevision", "internvl")
 FINISHED_CHECK = 4  # steps between two looks at whether all rows have ended: a look waits for the GPU
+
+
+class CannotShareError(ValueError):
+    """The prompts do not have the form that sharing needs; `generation.generate` can ask them all the same."""
 
 
 class Asked(NamedTuple):
@@ -87,14 +100,15 @@ class SharedPrefix:
         self.portraits = max(1, batch_size // 2)
         token = image_token_id(checkpoint.model.config, checkpoint.builder.processor)
         self._image_token = -1 if token is None else token
-        self._expansion_checked = False
+        self._checked = False
 
     @torch.inference_mode()
     def answer(self, asked: Sequence[Asked]) -> Iterator[dict[int, Answer]]:
         """Yield place in `asked` -> answer, batch after batch.
 
         Raises:
-            GenerationError: a prompt does not have exactly one image, or the model's logits are not finite.
+            CannotShareError: before the first answer, if the prompts can't be taken apart behind their image.
+            GenerationError: the model's logits are not finite.
         """
         read = self._read(asked)
         for portraits in _chunks(sorted(read, key=lambda one: one.prefix.numel()), self.portraits, _same_length):
@@ -117,7 +131,7 @@ class SharedPrefix:
         portraits: dict[str, _Portrait] = {}
         for place, one in enumerate(asked):
             # The text before the image is part of the key: what stands there must be the same tokens too.
-            before = one.prompt.split(self._marker, 1)[0]
+            before = one.prompt.partition(self._marker)[0]
             key = f"{image_key(one.image)} {before}"
             portrait = portraits.get(key)
             if portrait is None:
@@ -136,28 +150,29 @@ class SharedPrefix:
         inputs = self.checkpoint.builder.encode([one.prompt], [[one.image]], padding_side="left")
         ids = inputs.pop("input_ids")[0]  # (seq_len,)
         inputs.pop("attention_mask")
-        end = self._after_image(ids, one.prompt)
-        return _Portrait(ids[:end], inputs), ids[end:]
+        suffix = self._after_image(one.prompt)
+        end = ids.numel() - suffix.numel()
+        if not torch.equal(ids[end:], suffix) or bool((suffix == self._image_token).any()):
+            raise CannotShareError("the processor writes the text behind an image differently when it has the image")
+        return _Portrait(ids[:end], inputs), suffix
 
     def _suffix(self, one: Asked, portrait: _Portrait) -> Tensor:
-        """Return the ids after the image without touching the image again."""
-        builder = self.checkpoint.builder
-        if one.prompt.count(self._marker) != 1:
-            raise GenerationError(f"expected one image marker in the prompt. Prompt: {one.prompt[:300]!r}.")
-        ids = builder.tokenize(one.prompt)
-        suffix = ids[self._after_image(ids, one.prompt) :]
-        if not self._expansion_checked:  # once a checkpoint: is the processor's own way the same?
-            whole = builder.encode([one.prompt], [[one.image]], padding_side="left")["input_ids"][0]
+        """Return the ids behind the image without touching the image again."""
+        suffix = self._after_image(one.prompt)
+        if not self._checked:  # once: is it what the processor itself makes of the whole prompt?
+            whole = self.checkpoint.builder.encode([one.prompt], [[one.image]], padding_side="left")["input_ids"][0]
             if not torch.equal(whole, torch.cat((portrait.prefix, suffix))):
-                raise GenerationError("the processor writes a prompt's text differently when its image is given.")
-            self._expansion_checked = True
+                raise CannotShareError("the processor's tokens for an image depend on the text behind it")
+            self._checked = True
         return suffix
 
-    def _after_image(self, ids: Tensor, prompt: str) -> int:
+    def _after_image(self, prompt: str) -> Tensor:
+        """Return the token ids of the text behind the image marker."""
+        ids = self.checkpoint.builder.tokenize(prompt)  # the marker is one token here
         places = (ids == self._image_token).nonzero()
-        if not len(places):
-            raise GenerationError(f"a prompt with one image has no image token. Prompt: {prompt[:300]!r}.")
-        return int(places[-1]) + 1
+        if len(places) != 1:
+            raise CannotShareError(f"expected one image marker in the prompt, found {len(places)}: {prompt[:300]!r}")
+        return ids[int(places[0]) + 1 :]
 
     # ---- states -------------------------------------------------------------------------------------------------
 
@@ -171,7 +186,7 @@ class SharedPrefix:
             attention_mask=torch.ones_like(ids),
             use_cache=True,
             logits_to_keep=1,
-            **{name: _to_model(value, model) for name, value in images.items()},
+            **{name: to_model(value, model) for name, value in images.items()},
         )
         return PrefixStates.of(getattr(outputs, _cache_name(model)))
 
@@ -243,12 +258,10 @@ class _Decoder:
 
     def _answers(self, written: Sequence[Sequence[int]]) -> list[Answer]:
         ends = {*self.ends.tolist(), self.pad}
-        counts = [next((i for i, token in enumerate(row) if token in ends), len(row)) for row in written]
-        kept = [list(row[:count]) for row, count in zip(written, counts, strict=True)]
-        texts = self.tokenizer.batch_decode(kept, skip_special_tokens=True, clean_up_tokenization_spaces=False)
+        texts = self.tokenizer.batch_decode(written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return [
-            Answer(cut(text, self.settings.until), length, count)
-            for text, length, count in zip(texts, self.lengths, counts, strict=True)
+            Answer(cut(text, self.settings.until), length, count_until(row, ends))
+            for text, length, row in zip(texts, self.lengths, written, strict=True)
         ]
 
 
@@ -283,7 +296,3 @@ def _chunks(items: Iterable[T], size: int, together: Callable[[T, T], bool]) -> 
         chunk.append(item)
     if chunk:
         yield chunk
-
-
-def _to_model(value: Tensor, model: Any) -> Tensor:
-    return value.to(model.device, model.dtype) if value.is_floating_point() else value.to(model.device)

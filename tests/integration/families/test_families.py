@@ -8,6 +8,7 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -105,6 +106,25 @@ def test_image_tokens_are_counted_right(loaded):
 # ---- batches ----------------------------------------------------------------------------------------------------
 
 MULTIMODAL, UNIMODAL, MIXED = [0, 2, 4], [1, 3], [1, 0, 2, 3, 4]
+
+
+def test_sharing_a_portrait_changes_no_answer(loaded):
+    """Several questions about one portrait, among others: asked together or each for itself, in every family."""
+    from umu_tasks.backend.answering import Answering
+    from umu_tasks.backend.generation import GenerationSettings
+
+    texts, images = loaded.prompts()
+    settings = GenerationSettings(max_new_tokens=6)
+    rows = [(texts[text], images[image]) for image in MULTIMODAL for text in MULTIMODAL]
+    rows += [(texts[row], []) for row in UNIMODAL]
+    asked = [SimpleNamespace(prompt=text, images=own, settings=settings) for text, own in rows]
+
+    def ask(*, share_images: bool) -> list[Any]:
+        answering = Answering(loaded.checkpoint, 4, share_images=share_images)
+        found = {id(one): answer for batch in answering.answers(asked) for one, answer in batch}
+        return [found[id(one)] for one in asked]
+
+    assert ask(share_images=True) == ask(share_images=False)
 
 
 def test_answers_do_not_depend_on_the_batch(loaded):
