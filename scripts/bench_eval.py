@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import tempfile
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import torch
+from measuring import clock, machine, measured_flops, peak_gib, reset_peak, seconds_of
 from PIL.Image import Image
 from shapes import SHAPES, checkpoint_of
 from tqdm import tqdm
@@ -72,7 +70,7 @@ def main() -> None:
         questions = _questions(checkpoint, Path(folder), options)
         result = _measure(checkpoint, questions, options)
     result["floor"] = _floor(checkpoint, questions, device, dtype)
-    result["machine"] = _machine(device)
+    result["machine"] = machine(device)
     _print(result)
     if options.json:
         options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
@@ -118,30 +116,31 @@ def _asked(checkpoint: Checkpoint, people: ProfileSet, question: Question, setti
 
 
 def _measure(checkpoint: Checkpoint, questions: Sequence[Asked], options: argparse.Namespace) -> dict[str, Any]:
+    device = checkpoint.model.device
     kinds = sorted({one.kind for one in questions})
     counts = {kind: sum(one.kind == kind for one in questions) for kind in kinds}
     _published(checkpoint, next(one for one in questions if one.read))  # warm-up
     seconds: dict[str, float] = {}
-    _reset_peak(checkpoint)
+    reset_peak(device)
     for kind in tqdm(kinds, desc="published loop"):
         sample = [one for one in questions if one.kind == kind][: options.sample]
-        started = _now(checkpoint)
+        started = clock(device)
         for one in sample:
             _published(checkpoint, one)
-        seconds[kind] = (_now(checkpoint) - started) / len(sample)
-    published_peak = _peak(checkpoint)
+        seconds[kind] = (clock(device) - started) / len(sample)
+    published_peak = peak_gib(device)
     longest = max(_tokens(checkpoint, one) for one in questions[:50])
     batch_size = options.batch_size or fitting_rows(checkpoint.model, longest)
     list(Answering(checkpoint, batch_size).answers(map(Ready.of, questions[: 2 * batch_size])))  # warm-up
-    _reset_peak(checkpoint)
-    started = _now(checkpoint)
+    reset_peak(device)
+    started = clock(device)
     answering = Answering(checkpoint, batch_size)
     done = 0
     with tqdm(total=len(questions), desc="umu_hf") as progress:
         for batch in answering.answers(map(Ready.of, _by_person(questions))):
             done += len(batch)
             progress.update(len(batch))
-    ours = _now(checkpoint) - started
+    ours = clock(device) - started
     published = sum(counts[kind] * seconds[kind] for kind in kinds)
     return {
         "questions": done,
@@ -151,7 +150,7 @@ def _measure(checkpoint: Checkpoint, questions: Sequence[Asked], options: argpar
             "counts": counts,
             "peak_GiB": published_peak,
         },
-        "ours": {"seconds": ours, "batch_size": answering.batch_size, "peak_GiB": _peak(checkpoint)},
+        "ours": {"seconds": ours, "batch_size": answering.batch_size, "peak_GiB": peak_gib(device)},
         "ratio": published / ours,
     }
 
@@ -186,7 +185,7 @@ def _floor(
     new = sum(one.settings.max_new_tokens for one in questions)
     weights = sum(one.numel() for one in checkpoint.model.parameters())
     tokens = text + new + image * len(people)
-    flops, bandwidth = _ceilings(device, dtype)
+    flops, bandwidth = measured_flops(device, dtype), _bandwidth(device)
     # Decoding reads each row's own attention states once a token, however large the batch.
     states = sum(_image_tokens_of(one, image) * one.settings.max_new_tokens for one in questions)
     return {
@@ -212,54 +211,10 @@ def _tokens(checkpoint: Checkpoint, one: Asked) -> int:
     return ids.shape[1] + one.settings.max_new_tokens
 
 
-def _ceilings(device: torch.device, dtype: torch.dtype) -> tuple[float, float]:
-    """Measure multiplications a second (8192³ on a GPU, 1024³ else) and bytes copied a second (read and written)."""
-    side = 8192 if device.type == "cuda" else 1024
-    a, b = (torch.randn(side, side, device=device, dtype=dtype) for _ in range(2))
-    flops = 2 * side**3 / _seconds(lambda: a @ b, device)
+def _bandwidth(device: torch.device) -> float:
+    """Measure bytes copied a second, read and written."""
     big = torch.empty(2**30 if device.type == "cuda" else 2**26, device=device, dtype=torch.uint8)
-    bandwidth = 2 * big.numel() / _seconds(big.clone, device)
-    return flops, bandwidth
-
-
-def _seconds(work: Callable[[], Any], device: torch.device, repeats: int = 10) -> float:
-    work()
-    started = _clock(device)
-    for _ in range(repeats):
-        work()
-    return (_clock(device) - started) / repeats
-
-
-# ---- clock, memory, machine -------------------------------------------------------------------------------------
-
-
-def _clock(device: torch.device) -> float:
-    if device.type == "cuda":
-        torch.cuda.synchronize(device)
-    return time.perf_counter()
-
-
-def _now(checkpoint: Checkpoint) -> float:
-    return _clock(checkpoint.model.device)
-
-
-def _reset_peak(checkpoint: Checkpoint) -> None:
-    if checkpoint.model.device.type == "cuda":
-        torch.cuda.empty_cache()
-        torch.cuda.reset_peak_memory_stats()
-
-
-def _peak(checkpoint: Checkpoint) -> float | None:
-    return torch.cuda.max_memory_allocated() / 2**30 if checkpoint.model.device.type == "cuda" else None
-
-
-def _machine(device: torch.device) -> dict[str, str]:
-    name = torch.cuda.get_device_name(device) if device.type == "cuda" else platform.processor() or platform.machine()
-    return {
-        "device": name,
-        "date": time.strftime("%Y-%m-%d"),
-        **{one: version(one) for one in ("torch", "transformers")},
-    }
+    return 2 * big.numel() / seconds_of(big.clone, device)
 
 
 def _print(result: dict[str, Any]) -> None:

@@ -1,6 +1,6 @@
 """Does training on two processes give what one process gives? Runs a small job on UMU-mini each way and compares.
 
-    python scripts/check_processes.py --configs ddp zero2 zero3 fsdp2      # two GPUs
+    python scripts/check_processes.py --configs ddp zero2 zero3      # two GPUs
     DS_ACCELERATOR=cpu python scripts/check_processes.py --configs zero2 zero3      # no GPU
 
 Of the two processes, one has image rows only and the other text rows only (`apart.py`).
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import subprocess
 import sys
 import tempfile
@@ -21,8 +22,11 @@ import torch
 
 ROOT = Path(__file__).parents[1]
 STEP = 8  # rows of a step
+_FAULT = re.compile(r"(^|\] )[\w.]*(Error|Exception)\b")
+ADAPTER = ["--method", "kl", "--use_lora", "true", "--lora_r", "8", "--lora_dropout", "0"]
 JOBS = {
-    "adapter": ["--method", "kl", "--use_lora", "true", "--lora_r", "8", "--lora_dropout", "0"],
+    "adapter": [*ADAPTER, "--gradient_checkpointing", "false"],
+    "adapter-checkpointing": [*ADAPTER, "--gradient_checkpointing", "true"],
     "weights": ["--method", "kl", "--use_lora", "false"],
 }
 # Without mixed precision, so that the numbers can be compared closely.
@@ -49,9 +53,10 @@ def train(config: str, processes: int, job: str, folder: Path, limit: int) -> st
         return f"no end within {limit} s"
     if done.returncode == 0:
         return ""
-    lines = done.stderr.splitlines() or ["?"]
+    lines = [line for line in done.stderr.splitlines() if line.strip()]
     own = [line for line in lines if line.startswith(("error:", "stopped:"))]
-    raised = [line for line in lines if "Error: " in line and "ChildFailed" not in line and "CalledProcess" not in line]
+    # The last line of a traceback names the fault; the launcher's own tracebacks follow.
+    raised = [line for line in lines if _FAULT.search(line) and "ChildFailed" not in line and "CalledProc" not in line]
     return f"failed: {(own or raised or lines[-1:])[0][:400]}"
 
 
@@ -62,13 +67,18 @@ def read(folder: Path) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
     log = json.loads((folder / "training_record.json").read_text(encoding="utf-8"))["result"]["log"]
     steps = [{name: one[name] for name in one if name.startswith(("loss", "nll", "grad_norm"))} for one in log]
     weights = {name: one for file in folder.glob("*.safetensors") for name, one in load_file(file).items()}
-    return [one for one in steps if "loss" in one], weights
+    return [one for one in steps if "loss" in one], {_bare(name): one for name, one in weights.items()}
+
+
+def _bare(name: str) -> str:
+    """Return a weight's name without `model`: transformers has more than one name for LLaVA's in files."""
+    return ".".join(part for part in name.split(".") if part not in ("model", "vision_model"))
 
 
 def compare(one: Path, other: Path) -> str:
     """Return the largest differences between two runs."""
     (steps, weights), (found_steps, found) = read(one), read(other)
-    if weights.keys() != found.keys() or any(weights[name].shape != found[name].shape for name in weights):
+    if weights.keys() != found.keys():
         return f"other tensors: {len(found)} of {len(weights)} saved"
     loss = max(
         abs(found[name] - step[name]) / max(1.0, abs(step[name]))
@@ -81,9 +91,7 @@ def compare(one: Path, other: Path) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--configs", nargs="+", default=["ddp", "zero2", "zero3", "fsdp2"], help="in configs/accelerate"
-    )
+    parser.add_argument("--configs", nargs="+", default=["ddp", "zero2", "zero3"], help="in configs/accelerate")
     parser.add_argument("--jobs", nargs="+", default=list(JOBS), help=f"default: {' and '.join(JOBS)}")
     parser.add_argument("--limit", type=int, default=300, help="seconds after which a run counts as hanging")
     asked = parser.parse_args()

@@ -190,7 +190,7 @@ def _report(settings: Settings) -> Step:
         command=command,
         output=out,
         after=tuple(f"score-{name}" for name in runs),
-        code=_code("report", "scoring"),
+        code=_code("report", "scoring", "judge"),
         accepted=frozenset({0, 3}),  # 3: a run is invalid; the report says which and why
     )
 

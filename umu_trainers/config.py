@@ -7,23 +7,24 @@ size, saving, logging …
 
 from __future__ import annotations
 
+import argparse
+import copy
 import dataclasses
 import os
 import sys
 import warnings
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeVar, get_type_hints
 
 import torch
-import yaml
 from trl import SFTConfig, TrlParser
 
 from umu_tasks.backend.prompting import PROMPT_STYLES
 from umu_tasks.benchmarks.sources import VARIABLES, row_parser
 from umu_tasks.benchmarks.splits import FORGET_RATIOS, retain_split
 from umu_trainers import objectives
+from umu_trainers.early import read_configs, split_configs
 from umu_trainers.model import PARTS, QUANTIZATIONS
 from umu_trainers.outputs import AVERAGES
 from umu_trainers.stored import check_served
@@ -36,6 +37,13 @@ LabelScope = Literal["answer", "all_text", "published"]
 LABEL_SCOPES: tuple[LabelScope, ...] = ("answer", "all_text", "published")
 RETAIN_MODALITIES = ("same", "mix")
 PHASES = ("together", "sequential")
+# Shown by --help with our own; the rest of TRL's and transformers' by --help_all.
+OFTEN_USED = (
+    "output_dir", "num_train_epochs", "max_steps", "per_device_train_batch_size", "gradient_accumulation_steps",
+    "learning_rate", "lr_scheduler_type", "warmup_steps", "weight_decay", "max_grad_norm", "optim", "fp16", "use_cpu",
+    "gradient_checkpointing", "seed", "logging_steps", "save_strategy", "save_steps", "save_total_limit",
+    "train_sampling_strategy", "dataloader_num_workers", "disable_tqdm",
+)  # fmt: skip
 LORA_INITS = ("gaussian", "default")
 DTYPES = ("float32", "bfloat16", "float16")
 
@@ -177,8 +185,8 @@ class CommonArguments(SFTConfig):
     max_length: int | None = field(
         default=None,
         metadata={
-            "help": "Longest row allowed, in tokens, image tokens included. Nothing is ever cut: a longer row is an "
-            "error at the start. None: no limit (published)."
+            "help": "Longest row allowed, in tokens, image tokens included. Nothing is ever cut: longer rows are left "
+            "out and listed; shorter than an image is an error. None: no limit (published)."
         },
     )
     # The argument parser reads the second member, so the order counts.
@@ -566,60 +574,36 @@ Arguments = TypeVar("Arguments", bound=CommonArguments)
 class ArgumentParser(TrlParser):
     """TRL's parser (YAML + flags) with our own settings listed first in the help."""
 
+    shows_all = False  # whether the help lists the settings that are rarely needed
+
     def _add_dataclass_arguments(self, dtype: Any) -> None:
         inherited = {one.name for one in dataclasses.fields(SFTConfig)}
-        own = self.add_argument_group("UMU-Bench settings")
-        other = self.add_argument_group("settings of TRL and transformers")
         hints = get_type_hints(dtype)
-
-        def rank(name: str) -> int:
-            """The script's own settings first, then those both scripts have, then those with another default here."""
-            if name in CommonArguments.__annotations__:
-                return 2 if name in inherited else 1
-            return 3 if name in inherited else 0
-
-        for one in sorted(dataclasses.fields(dtype), key=lambda one: rank(one.name)):
-            one.type = hints[one.name]
-            self._parse_dataclass_field(own if rank(one.name) < 3 else other, one)
-
-
-def split_configs(argv: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Return the files after `--config` (one or several, given once or several times), and all other arguments."""
-    files: list[str] = []
-    rest: list[str] = []
-    into = rest
-    for one in argv:
-        if one == "--config":
-            into = files
-        elif one.startswith("--config="):
-            files.append(one.removeprefix("--config="))
-        else:
-            into = rest if one.startswith("-") else into
-            into.append(one)
-    return files, rest
+        fields = {one.name: one for one in dataclasses.fields(dtype)}
+        shared = CommonArguments.__annotations__
+        groups = {
+            "this script's settings": [name for name in fields if name not in {*inherited, *shared}],
+            "settings of both scripts": [name for name in fields if name in shared],
+            "often used settings of transformers": [name for name in OFTEN_USED if name not in shared],
+        }
+        named = {name for names in groups.values() for name in names}
+        groups["all other settings of TRL and transformers"] = [name for name in fields if name not in named]
+        for title, names in groups.items():
+            group = self.add_argument_group(title)
+            is_shown = self.shows_all or not title.startswith("all other")
+            for name in names:
+                fields[name].type = hints[name]
+                if is_shown:
+                    self._parse_dataclass_field(group, fields[name])
+                else:
+                    self._parse_dataclass_field(group, _without_help(fields[name]))
 
 
-def read_configs(names: Sequence[str], known: Collection[str]) -> dict[str, Any]:
-    """Return the settings of several YAML files as one; what a later file names replaces what an earlier one says.
-
-    Args:
-        known: names of all settings.
-
-    Raises:
-        ValueError: a file that is not there (lists those beside it), that holds no settings, or an unknown setting.
-    """
-    settings: dict[str, Any] = {}
-    for name in names:
-        if not Path(name).is_file():
-            there = ", ".join(sorted(file.name for file in Path(name).parent.glob("*.yaml"))) or "no YAML file"
-            raise ValueError(f"--config {name}: no such file. In that folder: {there}.")
-        found = yaml.safe_load(Path(name).read_text(encoding="utf-8"))
-        if not isinstance(found, dict):
-            raise ValueError(f"--config {name}: settings as `name: value` are expected, found {found!r}.")
-        if unknown := [str(one) for one in found if one not in known]:
-            raise ValueError(f"--config {name}: no such setting: {', '.join(unknown)}. `--help` lists all.")
-        settings.update(found)
-    return settings
+def _without_help(one: Any) -> Any:
+    """Return a field that the parser takes and the help leaves out."""
+    quiet = copy.copy(one)
+    quiet.metadata = {**one.metadata, "help": argparse.SUPPRESS}
+    return quiet
 
 
 def parse(arguments: type[Arguments], description: str, argv: Sequence[str] | None = None) -> Arguments:
@@ -629,6 +613,8 @@ def parse(arguments: type[Arguments], description: str, argv: Sequence[str] | No
     """
     # TRL's own default; the new name does not exist yet in all versions we support.
     warnings.filterwarnings("ignore", message="`gradient_checkpointing` is deprecated", category=FutureWarning)
+    files, rest = split_configs(sys.argv[1:] if argv is None else argv)
+    ArgumentParser.shows_all = "--help_all" in rest
     parser = ArgumentParser(
         arguments,
         usage="%(prog)s --config FILE.yaml [FILE.yaml ...] [--SETTING VALUE ...]",  # all settings would be 150 lines
@@ -636,7 +622,7 @@ def parse(arguments: type[Arguments], description: str, argv: Sequence[str] | No
         "below (a flag wins over the files).",
         allow_abbrev=False,  # a misspelt flag must not be taken for another one
     )
-    files, rest = split_configs(sys.argv[1:] if argv is None else argv)
+    parser.add_argument("--help_all", action="help", help="show all settings, those of TRL and transformers too")
     parser.set_defaults_with_config(**read_configs(files, {one.name for one in dataclasses.fields(arguments)}))
     (parsed,) = parser.parse_args_into_dataclasses(rest)
     return parsed

@@ -6,6 +6,7 @@ the projector reads; the projector itself is cheap, and may be trained.
 
 from __future__ import annotations
 
+import os
 from collections import OrderedDict
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -87,13 +88,13 @@ class ImageFeatures:
         if key in self.kept:
             self.kept.move_to_end(key)
             return
-        self.kept[key] = features.cpu()
+        self.kept[key] = features.to("cpu", copy=True)  # of its own, not a part of its batch's memory
         self._room -= _bytes(features)
         while self._room < 0 and len(self.kept) > 1:
             self._room += _bytes(self.kept.popitem(last=False)[1])
 
 
-def cache_image_features(model: nn.Module, train: Collection[str], room_mb: int) -> ImageFeatures:
+def cache_image_features(model: Any, train: Collection[str], room_mb: int) -> ImageFeatures:
     """Have a model's vision tower remember what it has seen.
 
     Args:
@@ -111,13 +112,14 @@ def cache_image_features(model: nn.Module, train: Collection[str], room_mb: int)
             f"--cache_image_features: model type {config.model_type!r} is not supported; it is for "
             f"{', '.join(FAMILIES)}. Leave it off."
         )
-    if is_deepspeed_zero3_enabled():
+    if is_deepspeed_zero3_enabled() or os.environ.get("ACCELERATE_USE_FSDP") == "true":
         raise ValueError(
-            "--cache_image_features with ZeRO-3: a process that knows an image would not run the tower that the others "
-            "wait for. Leave it off, or use ZeRO-2."
+            "--cache_image_features with ZeRO-3 or FSDP: a process that knows an image would not run the tower that "
+            "the others wait for. Leave it off, or use ddp.yaml or zero2.yaml."
         )
-    (tower,) = (base.get_submodule(name) for name, part in find_parts(base).items() if part == "vision_tower")
-    if "vision_tower" in train or any(ADAPTER_WEIGHT in name for name, _ in tower.named_parameters()):
+    name = next(name for name, part in find_parts(base).items() if part == "vision_tower")
+    tower: nn.Module = base.get_submodule(name)
+    if "vision_tower" in train or any(ADAPTER_WEIGHT in one for one, _ in tower.named_parameters()):
         raise ValueError(
             "--cache_image_features: the vision tower is trained (or carries an adapter), so that its features change. "
             "Leave it off."

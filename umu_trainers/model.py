@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import importlib.util
 import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
@@ -60,6 +61,7 @@ def load_start(
     prompt: PromptStyle | None = None,
     attn_implementation: str | None = None,
     trust_remote_code: bool = False,
+    quantization: str | None = None,
 ) -> Start:
     """Load the model and processor that training starts from, with the checks that evaluation makes too.
 
@@ -68,6 +70,7 @@ def load_start(
         use_lora: keep an adapter folder's adapter and train it on; False merges it into the weights.
         dtype: type the weights are held in.
         prompt: prompt style; None takes the model family's.
+        quantization: hold the weights in fewer bits, one of `QUANTIZATIONS`.
 
     Raises:
         ValueError: no such folder, no weights in it, or a model that takes no images; says what to give instead.
@@ -80,7 +83,9 @@ def load_start(
         trust_remote_code=trust_remote_code,
     )
     try:
-        opened = load_checkpoint(arguments, _loading_device())
+        fewer_bits = quantization_config(quantization, dtype) if quantization else None
+        device = PartialState().device if fewer_bits else _loading_device()
+        opened = load_checkpoint(arguments, device, quantization=fewer_bits)
     except CheckpointError as error:
         raise ValueError(f"--model {spec}: {error}") from error
     model, location = opened.model, opened.location
@@ -88,6 +93,28 @@ def load_start(
     if location.adapter is not None:
         model = _train_on(model) if use_lora else _merged(model, spec)
     return Start(model, opened.builder, location.base, location.adapter if use_lora else None)
+
+
+def quantization_config(quantization: str, dtype: str) -> Any:
+    """Return transformers' config of a quantization; computing stays in `dtype`.
+
+    Raises:
+        ValueError: bitsandbytes is not installed, or ZeRO-3 would divide weights that cannot be divided.
+    """
+    if importlib.util.find_spec("bitsandbytes") is None:
+        raise ValueError(f"--quantization {quantization}: needs bitsandbytes. Install it: pip install bitsandbytes")
+    if is_deepspeed_zero3_enabled():
+        raise ValueError(f"--quantization {quantization}: not with ZeRO-3. Use zero2.yaml or ddp.yaml.")
+    from transformers import BitsAndBytesConfig
+
+    if quantization == "8bit":
+        return BitsAndBytesConfig(load_in_8bit=True)
+    return BitsAndBytesConfig(
+        load_in_4bit=True,
+        bnb_4bit_quant_type="nf4",
+        bnb_4bit_use_double_quant=True,
+        bnb_4bit_compute_dtype=getattr(torch, dtype),
+    )
 
 
 def _loading_device() -> torch.device:

@@ -18,6 +18,7 @@ from umu_tasks.benchmarks.sources import Source
 from umu_trainers.collator import Collator
 from umu_trainers.config import CommonArguments, LabelScope, UnlearnArguments
 from umu_trainers.data import Row, TrainingSet
+from umu_trainers.early import stop
 from umu_trainers.encoding import RowEncoder
 from umu_trainers.guards import TrainingStopped
 from umu_trainers.image_features import cache_image_features
@@ -51,6 +52,7 @@ def open_start(args: CommonArguments) -> Start:
         args.model,
         use_lora=args.use_lora,
         dtype=args.weights_dtype,
+        quantization=args.quantization,
         prompt=cast(PromptStyle | None, args.prompt),
         attn_implementation=args.attn_implementation,
         trust_remote_code=args.trust_remote_code,
@@ -182,9 +184,9 @@ def run_script(main: Callable[[], None]) -> None:
     try:
         main()
     except (DataError, ValueError) as error:
-        sys.exit(f"error: {error}")
+        stop(f"error: {error}")
     except TrainingStopped as error:
-        sys.exit(f"stopped: {error}")
+        stop(f"stopped: {error}")
     except KeyboardInterrupt:
         print("interrupted; go on with --resume_from_checkpoint last", file=sys.stderr)
         sys.exit(130)

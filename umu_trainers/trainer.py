@@ -64,6 +64,18 @@ class PassTrainer(SFTTrainer):
             peft_config=lora,
         )
         self.train_dataset = plan
+        self._require_whole_weights()
+
+    def _require_whole_weights(self) -> None:
+        """Raise a ValueError if what this run trains could not be saved: better now than after the last step."""
+        plugin = getattr(self.accelerator.state, "deepspeed_plugin", None)
+        if plugin is None or plugin.zero_stage != 3 or is_peft_model(self.model):
+            return
+        if not plugin.deepspeed_config["zero_optimization"].get("stage3_gather_16bit_weights_on_model_save"):
+            raise ValueError(
+                "ZeRO-3 with use_lora: false: the weights could not be saved as one model. Set zero3_save_16bit_model: "
+                "true in the accelerate config, as configs/accelerate/zero3.yaml does."
+            )
 
     # ---- data ------------------------------------------------------------------------------------------------------
 

@@ -5,6 +5,11 @@ accelerate launch umu_trainers/unlearn.py --config configs/unlearn/gd.yaml --for
 
 from __future__ import annotations
 
+if __name__ == "__main__":  # before the imports below, which take seconds
+    from umu_trainers.early import check
+
+    check()
+
 from collections.abc import Sequence
 
 from umu_tasks.benchmarks.sources import open_source

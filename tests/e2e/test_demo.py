@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from umu_tasks.benchmarks.instances import TASKS, Modality
-from umu_tasks.report.compare import Comparison, compare, modality_metric, right_answers, value
+from umu_tasks.report.compare import Comparison, compare
 from umu_tasks.report.read import read_runs
 
 RUNS = ("base", "sft", "gd-text", "gd-mix")
@@ -59,16 +59,16 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Comparison:
 def test_sft_teaches_what_the_base_model_does_not_know(demo: Comparison) -> None:
     base, sft = demo.runs[:2]
     for modality in MODALITIES:
-        known = {task: value(base, "full", task, modality_metric(task, modality)) for task in TASKS}
+        known = {task: demo.modality_value(base, "full", task, modality) for task in TASKS}
         assert known["cls"] is not None
         assert known["cls"] <= 0.40
         assert known["cloze"] is not None
         assert known["cloze"] <= 0.05
         for task in TASKS:
-            learned = value(sft, "full", task, modality_metric(task, modality))
+            learned = demo.modality_value(sft, "full", task, modality)
             assert learned is not None
             assert learned >= 0.90, (task, modality)
-        real_before, real_after = (right_answers(run, "real", modality) for run in (base, sft))
+        real_before, real_after = (demo.right_answers(run, "real", modality) for run in (base, sft))
         assert real_before is not None
         assert real_before >= 0.85
         assert real_after is not None
@@ -78,7 +78,7 @@ def test_sft_teaches_what_the_base_model_does_not_know(demo: Comparison) -> None
 @pytest.mark.slow
 @pytest.mark.timeout(3600)
 def test_unlearning_on_text_alone_leaves_a_modality_gap(demo: Comparison) -> None:
-    text, image = (right_answers(demo.runs[2], "forget05", modality) for modality in MODALITIES)
+    text, image = (demo.right_answers(demo.runs[2], "forget05", modality) for modality in MODALITIES)
     assert text is not None
     assert text < 0.15
     assert image is not None
@@ -89,7 +89,7 @@ def test_unlearning_on_text_alone_leaves_a_modality_gap(demo: Comparison) -> Non
 @pytest.mark.timeout(3600)
 def test_unlearning_on_both_modalities_closes_it(demo: Comparison) -> None:
     for modality in MODALITIES:
-        left = right_answers(demo.runs[3], "forget05", modality)
+        left = demo.right_answers(demo.runs[3], "forget05", modality)
         assert left is not None
         assert left < 0.15
 
@@ -99,7 +99,7 @@ def test_unlearning_on_both_modalities_closes_it(demo: Comparison) -> None:
 def test_the_retain_set_is_kept(demo: Comparison) -> None:
     for run in demo.runs[2:]:
         for modality in MODALITIES:
-            before, after = (right_answers(one, "retain95", modality) for one in (demo.runs[1], run))
+            before, after = (demo.right_answers(one, "retain95", modality) for one in (demo.runs[1], run))
             assert before
             assert after is not None
             assert after >= 0.85 * before

@@ -88,7 +88,7 @@ def write(path: Path, content: dict[str, Any]) -> None:
 
 
 def read_factuality(folder: Path) -> dict[str, dict[str, Any]]:
-    """Return task -> its numbers, and the judge, from the newest file of a result folder; empty if nothing was judged."""
+    """Return task -> its numbers and its judge, from a result folder's newest file; empty where nothing was judged."""
     found: dict[str, dict[str, Any]] = {}
     for path in sorted(folder.rglob(f"*{SUFFIX}")):
         content = json.loads(path.read_text(encoding="utf-8"))

@@ -69,11 +69,6 @@ def number_or_nothing(fraction: float | None) -> Cell:
     return Cell(NOTHING, tone="muted") if fraction is None else Cell(number(fraction))
 
 
-def gap(image: float | None, text: float | None) -> Cell:
-    """Return the modality gap, image minus text, in percentage points."""
-    return points(None if image is None or text is None else image - text)
-
-
 def points(difference: float | None) -> Cell:
     """Return a signed difference of fractions in percentage points."""
     if difference is None:

@@ -73,10 +73,9 @@ class Comparison:
 
     @cached_property
     def rules(self) -> tuple[RuleName, ...]:
-        """The rules that any run has verdicts under; a benchmark may have fewer than three."""
-        results = [result for run in self.runs for result in run.tasks.values() if result.task != "gen"]
-        found = [rule for rule in RULE_NAMES if any(_has_rule(result, rule) for result in results)]
-        return tuple(found) or RULE_NAMES
+        """The benchmark's rules: where it has its own, the published one is its default and no third rule."""
+        has_own = self.baseline.benchmark in RULE_VERSIONS
+        return tuple(rule for rule in RULE_NAMES if not (has_own and rule == "official"))
 
     # ---- scores -------------------------------------------------------------------------------------------------
 
@@ -91,6 +90,20 @@ class Comparison:
 
     def modality_value(self, run: RunResult, split: str, task: Task, modality: Modality) -> float | None:
         return self.value(run, split, task, modality_metric(task, modality))
+
+    def paired_value(self, run: RunResult, split: str, task: Task, modality: Modality) -> float | None:
+        """Return a modality's score over the facts asked both ways: what a gap is the difference of."""
+        result = run.tasks.get((split, task))
+        if result is None or not result.unpaired:
+            return self.modality_value(run, split, task, modality)
+        pairs = result.pairs(self.rule).values()
+        return fmean(getattr(pair, modality) for pair in pairs) if pairs else None
+
+    def gap(self, run: RunResult, split: str) -> float | None:
+        """Return the modality gap, mean of classification and cloze, None unless both were run."""
+        sides = [[self.paired_value(run, split, task, one) for task in ANSWER_TASKS] for one in MODALITIES]
+        text, image = ([one for one in side if one is not None] for side in sides)
+        return fmean(image) - fmean(text) if len(image) == len(text) == len(ANSWER_TASKS) else None
 
     def right_answers(self, run: RunResult, split: str, modality: Modality) -> float | None:
         """Return the mean accuracy of classification and cloze in one modality, None unless both were run."""
@@ -162,10 +175,6 @@ class Comparison:
         """Return the number of people on a split where it is too small to tell any change from chance, else None."""
         known = [result.people for run in self.runs for result in results_of(run, split) if result.people is not None]
         return max(known) if known and max(known) < FEW_PEOPLE else None
-
-
-def _has_rule(result: TaskResult, rule: RuleName) -> bool:
-    return any(result.name_under(name, rule) in result.metrics for name in metric_names(result.task, result.split))
 
 
 def compare(runs: Sequence[RunResult], baseline: str | None = None, rule: RuleName | None = None) -> Comparison:

@@ -14,6 +14,7 @@ from umu_tasks.benchmarks.instances import TASKS, InstanceKey, Modality, Task
 from umu_tasks.benchmarks.splits import FORGET_RATIOS, retain_split
 from umu_tasks.report.runs import RunResult, TaskResult, split_order
 from umu_tasks.report.summaries import scored_answers
+from umu_tasks.scoring.unpaired import RULE_VERSIONS
 
 Golds = dict[tuple[InstanceKey, Modality], str]
 """Question -> right answer: tells the same question of two runs from two that only share their key."""
@@ -22,10 +23,15 @@ Golds = dict[tuple[InstanceKey, Modality], str]
 def with_derived(runs: Sequence[RunResult]) -> list[RunResult]:
     """Return the runs with every split added that can be computed exactly from the answers at hand.
 
-    A run with --limit has a part of a split's questions only: nothing is computed for it, or from what it asked.
+    A run with --limit has a part of a split's questions only: nothing is computed for it, or from what it asked. Nor is
+    it for a benchmark with rules of its own, whose sets are asked with other examples and without these people.
     """
-    members = _members(run for run in runs if not run.is_limited)
-    return [run if run.is_limited else _completed(run, members) for run in runs]
+    members = _members(run for run in runs if _is_whole(run))
+    return [_completed(run, members) if _is_whole(run) else run for run in runs]
+
+
+def _is_whole(run: RunResult) -> bool:
+    return not run.is_limited and run.benchmark not in RULE_VERSIONS
 
 
 def _completed(run: RunResult, members: Mapping[tuple[str, Task], Golds]) -> RunResult:
@@ -87,7 +93,7 @@ def differing_questions(runs: Sequence[RunResult]) -> list[str]:
         if len(asked) > 1:
             groups = " / ".join(", ".join(names) for names in asked.values())
             notices.append(
-                f"{split} {task}: the runs were asked different questions ({groups}): another data set, task version "
-                "or --limit. Changes between them mean nothing."
+                f"{split} {task}: the runs were asked different questions ({groups}): another data set, task version, "
+                "seed or --limit. Changes between them mean nothing."
             )
     return notices

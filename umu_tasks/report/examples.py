@@ -13,7 +13,8 @@ from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.instances import MODALITIES, TASK_NAMES, TASKS, InstanceKey, Modality, Task
 from umu_tasks.benchmarks.sources import open_source
 from umu_tasks.report.compare import Comparison
-from umu_tasks.report.runs import RULE_NAMES, Answer, RunResult
+from umu_tasks.report.runs import Answer, RunResult
+from umu_tasks.scoring.answers import RuleName
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -92,7 +93,7 @@ def examples(comparison: Comparison, portraits: str | None = None) -> Examples |
             continue
         picked = [key for task in TASKS for key in pick(runs, split, task)]
         pictures, note = _portraits(comparison, split, {key.profile_id for key in picked}, portraits)
-        return Examples(split, tuple(_example(runs, split, key, pictures) for key in picked), note)
+        return Examples(split, tuple(_example(runs, split, key, pictures, comparison.rules) for key in picked), note)
     return None
 
 
@@ -107,12 +108,14 @@ def _order(key: InstanceKey) -> str:
     return hashlib.sha256("\n".join(key).encode()).hexdigest()
 
 
-def _example(runs: Iterable[RunResult], split: str, key: InstanceKey, portraits: Mapping[str, str]) -> Example:
+def _example(
+    runs: Iterable[RunResult], split: str, key: InstanceKey, portraits: Mapping[str, str], rules: Iterable[RuleName]
+) -> Example:
     by_run = {run.name: _answers(run, split, key) for run in runs}
     asked = []
     for modality in MODALITIES:
         first = next(iter(by_run.values()))[modality]
-        shown = tuple(_shown(name, answers[modality]) for name, answers in by_run.items())
+        shown = tuple(_shown(name, answers[modality], rules) for name, answers in by_run.items())
         asked.append(Asked(modality, first.question, first.gold, shown))
     field = str(next(iter(by_run.values()))["unimodal"].record.get("field", key.key)).replace("_", " ")
     return Example(key.profile_id, TASK_NAMES[key.task], field, portraits.get(key.profile_id, ""), tuple(asked))
@@ -123,11 +126,11 @@ def _answers(run: RunResult, split: str, key: InstanceKey) -> dict[Modality, Ans
     return {answer.modality: answer for answer in answers if answer.instance_key == key}
 
 
-def _shown(run: str, answer: Answer) -> Shown:
+def _shown(run: str, answer: Answer, rules: Iterable[RuleName]) -> Shown:
     output = answer.output if answer.output and answer.output.strip() else "(nothing)"
     if answer.task == "gen":
         return Shown(run, output, (("ROUGE-L", f"{100 * answer.score:.0f} %"),))
-    known = [(rule, answer.verdicts[rule]) for rule in RULE_NAMES if rule in answer.verdicts]
+    known = [(rule, answer.verdicts[rule]) for rule in rules if rule in answer.verdicts]
     return Shown(run, output, tuple((rule, "right" if right else "wrong") for rule, right in known))
 
 

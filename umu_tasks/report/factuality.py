@@ -48,7 +48,10 @@ def read_judged(folders: Sequence[Path], newest: Mapping[LeafName, Results]) -> 
 
 
 def table(comparison: Comparison) -> Table | None:
-    """Return a row for each split and run; None where no run was judged, MLLMU-Bench's aside, which has such a score."""
+    """Return a row for each split and run, None where no run was judged.
+
+    MLLMU-Bench has such a score, so its reports say that nobody judged.
+    """
     runs = [run for run in comparison.runs if not run.is_published]
     if not any(run.factuality for run in runs) and comparison.baseline.benchmark != "mllmu":
         return None
@@ -63,9 +66,10 @@ def table(comparison: Comparison) -> Table | None:
         return None
     return Table(
         title="Factuality by a judge",
-        lead="Mean score, 1 to 10, that a judge model gave the generated sentences (`umu judge`), with the 95 % interval "
-        "over people; on people to forget lower is better, elsewhere higher. An empty answer scores 1. Changes against "
-        "the start model have the interval of two independent means. Scores of different judges do not compare.",
+        lead="Mean score, 1 to 10, that a judge model gave the generated sentences (`umu judge`), with the 95 % "
+        "interval over people; on people to forget lower is better, elsewhere higher. An empty answer scores 1. "
+        "Changes against the start model have the interval of two independent means. Scores of different judges do not "
+        "compare.",
         columns=("Split", "Run", "Image", "Text", "Image change", "Text change", "Judged", "Unreadable", "Not judged"),
         rows=tuple(rows),
         labels=2,

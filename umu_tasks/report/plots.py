@@ -166,7 +166,7 @@ def _gap_data(comparison: Comparison, forget: str) -> list[tuple[object, ...]]:
     rows: list[tuple[object, ...]] = []
     for task in TASKS:
         for run in comparison.runs:
-            text, image = (in_percent(comparison.modality_value(run, forget, task, one)) for one in MODALITIES)
+            text, image = (in_percent(comparison.paired_value(run, forget, task, one)) for one in MODALITIES)
             if text is not None and image is not None:
                 rows.append((task, run.name, text, image, image - text, comparison.is_invalid(run)))
     return rows
@@ -177,7 +177,7 @@ def _face(modality: Modality, colour: str) -> str:
 
 
 def _gap_row(axis: Axes, comparison: Comparison, run: RunResult, forget: str, task: Task, row: int, ink: str) -> None:
-    text, image = (in_percent(comparison.modality_value(run, forget, task, modality)) for modality in MODALITIES)
+    text, image = (in_percent(comparison.paired_value(run, forget, task, modality)) for modality in MODALITIES)
     if image is None or text is None:
         axis.text(50, row, absent(run), ha="center", va="center", color=ink, alpha=0.6, fontsize=9)
         return

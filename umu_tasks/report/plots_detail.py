@@ -44,8 +44,8 @@ def decomposition(comparison: Comparison, split: str) -> Plot | None:
         name=f"decomposition_{split}",
         title=f"Which way of asking still works, {split}",
         caption="Each fact is asked by name and by portrait. Answered right both ways, in the image question only, in "
-        "the text question only, or in neither. Only “neither” is forgotten. An invalid run has no bar. Facts that were "
-        "asked in one way only are left out.",
+        "the text question only, or in neither. Only “neither” is forgotten. An invalid run has no bar. Facts "
+        "that were asked in one way only are left out.",
         alt=f"Stacked bars of the knowledge instances of {split} by the modalities answered right, for each run.",
         picture=render(paint, (10.5, 1.7 + 0.55 * len(runs))),
         columns=("task", "run", *(f"{part} (%)" for part in PARTS), "invalid"),

@@ -78,7 +78,7 @@ def training_curves(comparison: Comparison, curves: Mapping[str, Curves]) -> Plo
         title="Training curves",
         caption="What the training of each run logged, by optimizer step. Solid lines are image questions or the "
         "whole, dashed ones text questions; dotted: the forget set, where a sample was scored. The large marker is the "
-        "step whose weights were scored for this report.",
+        "step whose weights were scored for this report, or the last one logged before it.",
         alt="Line plots of loss, forget loss, retain loss and learning rate over the training steps of each run.",
         picture=render(paint, (10.5, 0.9 + 2.7 * (-(-len(panels) // 2)))),
         columns=("run", "quantity", "step", "value", "scored step"),
@@ -121,17 +121,17 @@ def _panel(axis: Axes, comparison: Comparison, curves: Mapping[str, Curves], pan
 
 
 def at_step(points: Points, step: int | None) -> tuple[int, float] | None:
-    """Return the point of a curve at a step, on the line between the logged ones; None outside of it.
+    """Return where to mark a step on a curve: between the logged points, or on the last one if it lies behind that.
 
     Args:
-        points: by step. Behind the last one, which may lie a few steps before the end, its value is taken.
+        points: (step, value), by step.
     """
     if step is None or step < points[0][0]:
         return None
     before = max((point for point in points if point[0] <= step), key=lambda point: point[0])
     after = next((point for point in points if point[0] > step), None)
     if after is None or before[0] == step:
-        return step, before[1]
+        return before
     share = (step - before[0]) / (after[0] - before[0])
     return step, before[1] + share * (after[1] - before[1])
 

@@ -13,11 +13,13 @@ from typing import Literal
 
 from umu_tasks.benchmarks.instances import MODALITIES, Modality
 from umu_tasks.benchmarks.splits import FORGET_RATIOS, retain_split
+from umu_tasks.report import general
 from umu_tasks.report.cautions import COLLAPSED, collapsed
 from umu_tasks.report.cells import percent
 from umu_tasks.report.compare import ANSWER_TASKS, KNOWN, Comparison, counts_of
 from umu_tasks.report.outputs import count_outputs
 from umu_tasks.report.runs import Answer, RunResult
+from umu_tasks.report.tables import test_split
 from umu_tasks.scoring.rouge import rouge
 
 Tone = Literal["finding", "warning"]
@@ -36,6 +38,8 @@ REFUSING = 0.05
 INVALID = "invalid: {reason}. Its scores are struck out: a broken model scores low without having forgotten anything."
 UNCHECKED = "unchecked: nobody counted its empty and failed outputs, so low scores may be those of a broken model."
 NOT_SELECTIVE = "not selective"
+_NAMED = 4
+"""How many lost scores of other tasks are named; the table has all."""
 LEARNED = ("full", "retain95", "retain90", "retain85")
 NOUNS: dict[Modality, str] = {"unimodal": "text", "multimodal": "image"}
 
@@ -104,12 +108,45 @@ def _after(comparison: Comparison, run: RunResult) -> list[Sentence]:
         if run.name in collapsed(comparison):  # it refuses everyone: that is no forgetting of these people
             continue
         sentences.append(Sentence("finding", run.name, _forgetting(comparison, run, forget, before, after)))
+        sentences += _in_other_words(comparison, run, test_split(forget))
         if retained:
             sentences.append(_retention(run, "the retain set", retained))
     real = comparison.kept_answers(run, "real")
     if real and sentences:
         sentences.append(_retention(run, "real people", real))
-    return [*sentences, *_refusals(comparison, run)]
+    return [*sentences, *_refusals(comparison, run), *_general(comparison, run)]
+
+
+def _in_other_words(comparison: Comparison, run: RunResult, test: str) -> list[Sentence]:
+    """Say whether the people are forgotten where they are asked about in other words and pictures."""
+    before, after = comparison.both(comparison.baseline, test), comparison.both(run, test)
+    if not before or not after or min(before.values()) < KNOWN:
+        return []
+    moved = " and ".join(
+        f"{NOUNS[one]} answers went from {percent(before[one])} to {percent(after[one])}" for one in MODALITIES
+    )
+    stayed = [one for one in MODALITIES if after[one] / before[one] > STAYED]
+    end = ": much of the knowledge is still there." if stayed else "."
+    return [Sentence("finding", run.name, f"in other words and pictures of the same people ({test}), {moved}{end}")]
+
+
+def _general(comparison: Comparison, run: RunResult) -> list[Sentence]:
+    """Name what the model lost elsewhere, or say that nothing moved beyond the noise."""
+    start = comparison.baseline.general
+    moved = {key: general.verdict(score, start[key]) for key, score in run.general.items() if key in start}
+    lost = [key for key, word in moved.items() if word == "worse"]
+    if lost:
+        told = [
+            f"{task} {metric} {general.plain_number(start[task, metric].value)} to "
+            f"{general.plain_number(run.general[task, metric].value)}"
+            for task, metric in lost[:_NAMED]
+        ]
+        more = f" and {len(lost) - _NAMED} more" if len(lost) > _NAMED else ""
+        return [Sentence("warning", run.name, f"general ability fell beyond the noise: {', '.join(told)}{more}.")]
+    if moved and all(word in ("same", "within the noise", "better") for word in moved.values()):
+        count = f"{len(moved)} score{'s' if len(moved) > 1 else ''} of other tasks"
+        return [Sentence("finding", run.name, f"general ability did not fall beyond the noise ({count}).")]
+    return []
 
 
 def _forgetting(

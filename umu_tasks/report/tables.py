@@ -15,7 +15,6 @@ from umu_tasks.report.cells import (
     Row,
     Table,
     Tone,
-    gap,
     number,
     number_or_nothing,
     points,
@@ -111,7 +110,7 @@ def _summary_cells(comparison: Comparison, run: RunResult, splits: Sequence[str]
             else:
                 yield Cell(number(fraction) + "†" * derived, note)
         if split == forget:
-            yield gap(right["multimodal"], right["unimodal"])
+            yield points(comparison.gap(run, split))
 
 
 def _partly(comparison: Comparison, run: RunResult, split: str, modality: Modality) -> Cell:

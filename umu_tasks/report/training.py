@@ -122,14 +122,10 @@ def _weight_folders(origins: Iterable[Origin]) -> list[Path]:
     named: list[str] = []
     for origin in origins:
         settings = split_model_args(origin.model_args)
-        recorded = (origin.provenance.get("adapter"), origin.provenance.get("base"))
-        named += [
-            settings.get("peft", ""),
-            str(recorded[0] or ""),
-            settings.get("pretrained", ""),
-            str(recorded[1] or ""),
-        ]
-    folders = [Path(one).expanduser() for one in dict.fromkeys(named) if one]
+        recorded = origin.provenance
+        named += [str(one) for one in (settings.get("peft"), recorded.get("adapter")) if one]
+        named += [str(one) for one in (settings.get("pretrained"), recorded.get("base")) if one]
+    folders = [Path(one).expanduser() for one in dict.fromkeys(named)]
     return [folder for folder in folders if folder.is_dir()]
 
 

@@ -2,7 +2,50 @@
 
 from __future__ import annotations
 
-GLOSSARY: tuple[tuple[str, str], ...] = (
+Entry = tuple[str, str]
+
+_UMU_RULES: tuple[Entry, ...] = (
+    (
+        "Default, official, strict rule",
+        "Three ways to call the same output right. Default: the nearest option, or the gold up to its first full stop "
+        "in the output. Official: what the published evaluator runs, where a classification answer must equal the "
+        "option on forget and retain sets. Strict: the whole gold, and a refusal is never right.",
+    ),
+)
+
+_MLLMU: tuple[Entry, ...] = (
+    (
+        "Default, strict rule",
+        "Two ways to call the same output right. Default: what the published evaluator runs, the first letter of a "
+        "classification answer, and the whole gold anywhere in a cloze answer. Strict: the gold letter or option and "
+        "nothing else, the gold at word boundaries, and a refusal is never right.",
+    ),
+    (
+        "Test set",
+        "The people to be forgotten, asked about in other words and shown in other pictures. Low scores there are the "
+        "aim, as on the forget set.",
+    ),
+    (
+        "Asked one way",
+        "Some facts are asked in text only or with a portrait only. They count in the text or the image score and in "
+        "no other: any, both, gap, acc_f and acc_r are over the n facts that are asked both ways.",
+    ),
+    ("Zero-shot", "Without solved examples in the prompt. Scores with and without examples do not compare."),
+)
+
+_GENERAL: tuple[Entry, ...] = (
+    (
+        "General ability",
+        "Scores of other benchmarks, which have nothing to do with the people: what unlearning costs elsewhere.",
+    ),
+    (
+        "Factuality, not judged",
+        "How true a generated sentence is, 1 to 10, in the eyes of a judge model. Where no judge was asked there is no "
+        "such score, and that says nothing about the model.",
+    ),
+)
+
+_GLOSSARY: tuple[tuple[str, str], ...] = (
     (
         "Start model",
         "The model before unlearning: it was taught all the people. Every change is measured against it.",
@@ -55,12 +98,6 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
         "The change is within the noise: with so few people it can be chance. Both models answered the same questions, "
         "so changes are taken question by question (95 %, paired bootstrap over people).",
     ),
-    (
-        "Default, official, strict rule",
-        "Three ways to call the same output right. Default: the nearest option, or the gold up to its first full stop "
-        "in the output. Official: what the published evaluator runs, where a classification answer must equal the "
-        "option on forget and retain sets. Strict: the whole gold, and a refusal is never right.",
-    ),
     ("Kept", "The score as percent of the start model's score."),
     (
         "Empty, refused, failed",
@@ -90,3 +127,8 @@ GLOSSARY: tuple[tuple[str, str], ...] = (
     ("not run", "The run was not scored on this split. It says nothing, and it is not zero."),
     ("in part", "Not all of classification and cloze was scored on this split, so there is no mean of both."),
 )
+
+
+def glossary(benchmark: str) -> tuple[Entry, ...]:
+    """Return term and meaning of what a report on a benchmark says."""
+    return (*_GLOSSARY, *(_MLLMU if benchmark == "mllmu" else _UMU_RULES), *_GENERAL)

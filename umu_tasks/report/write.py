@@ -23,7 +23,7 @@ from umu_tasks.report.published import MISSING
 from umu_tasks.report.runs import RunResult
 from umu_tasks.report.story import Sentence, tell
 from umu_tasks.report.training import read_curves, training_facts
-from umu_tasks.report.words import GLOSSARY
+from umu_tasks.report.words import glossary
 
 TITLES = {"umu": "UMU-Bench", "mllmu": "MLLMU-Bench"}
 
@@ -107,7 +107,7 @@ def _content(comparison: Comparison, plots: list[Plot], portraits: str | None) -
         "outputs": tables.outputs(comparison),
         "general": general.table(comparison),
         "factuality": factuality.table(comparison),
-        "glossary": GLOSSARY,
+        "glossary": glossary(comparison.baseline.benchmark),
     }
 
 

@@ -5,6 +5,7 @@ The weights are random, so the tests say nothing about what a family knows; they
 
 from __future__ import annotations
 
+import dataclasses
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -220,6 +221,34 @@ def test_training_batches(loaded):
     finally:
         model.zero_grad()
         model.eval()
+
+
+def test_packed_training_rows(loaded):
+    """Questions about two portraits in two sequences: each is worth what it is alone, in every family that shares one.
+
+    A family that does not fit must be refused: its packed rows would be other rows, and nothing would show it.
+    """
+    from umu_tasks.backend.shared_prefix import supports
+    from umu_trainers.collator import Collator
+    from umu_trainers.encoding import RowEncoder
+    from umu_trainers.outputs import run_pass
+    from umu_trainers.packing import make_packer
+
+    model, builder = loaded.checkpoint.model, loaded.builder
+    if not supports(loaded.checkpoint):
+        with pytest.raises(ValueError, match=r"can't be packed.*Leave it off"):
+            make_packer(model, builder)
+        return
+    people = [row for row in training_rows() if row.has_image]
+    questions = [row.pair for row in people]
+    rows = [dataclasses.replace(row, pair=pair) for pair in questions for row in people[:2]]
+    collator = Collator(RowEncoder(builder), {}, packer=make_packer(model, builder))
+    plain = Collator(RowEncoder(builder), {})
+    batch = collator.rows_batch(rows)
+    assert len(batch["inputs"]["input_ids"]) == 2
+    with torch.no_grad():
+        alone = torch.cat([run_pass(model, plain.rows_batch([row])).logps for row in rows])
+        torch.testing.assert_close(run_pass(model, batch).logps, alone, rtol=1e-4, atol=1e-4)
 
 
 def answer_length(loaded: Loaded, row: Any) -> int:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 import pytest
+
+from umu_tasks.cli import main
 
 SPLITS = ("forget05", "test05", "retain95", "real")
 
@@ -150,3 +153,19 @@ def test_mini_base_model_under_a_system_instruction(lmms_eval, tmp_path):
     assert "Elias Sutherland" in block["provenance"]["system_prompt"]
     assert block["tasks"]["mllmu_forget05_cls"]["questions"] == 10
     assert block["tasks"]["mllmu_real_cloze_0shot"]["questions"] == 80
+
+
+def test_report_reads_the_suite(run, tmp_path):
+    """The report's numbers are the suite's; questions without a partner and the missing judge are named."""
+    assert main(["report", f"scripted={run.output}", "--out", str(tmp_path)]) == 0
+    text = (tmp_path / "report.md").read_text()
+    assert "### Test set (test05)" in text
+    assert "asked one way" in text
+    assert "| forget05 | scripted (start model) | not judged |" in text
+    with (tmp_path / "scores.csv").open(newline="") as lines:
+        rows = {(row["split"], row["task"], row["metric"], row["rule"]): row for row in csv.DictReader(lines)}
+    for split in SPLITS:
+        for name in ("acc_mul", "acc_uni", "acc_any"):
+            expected = metric(run, f"mllmu_{split}_cls", name)
+            assert float(rows[split, "cls", name, "default"]["value"]) == expected
+    assert not any(split == "full" for split, *_ in rows)

@@ -46,6 +46,9 @@ def test_sft_under_accelerate_launch(flags, tmp_path):
         pytest.param(unlearn, {"method": "dpo", "modality": "uni", "retain_modality": "mix"}, marks=pytest.mark.slow),
         pytest.param(unlearn, {"method": "rmu", "method_kwargs": '{"hidden_layer": 1}'}, marks=pytest.mark.slow),
         pytest.param(unlearn, {"method": "gd", "phases": "sequential"}, marks=pytest.mark.slow),
+        pytest.param(
+            unlearn, {"method": "kl", "pack_by_profile": True, "cache_image_features": True}, marks=pytest.mark.slow
+        ),
     ],
 )
 def test_two_processes_equal_one(flags, weights, record, tmp_path, script, settings):

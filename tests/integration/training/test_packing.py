@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 import torch
@@ -202,14 +206,23 @@ def test_room_for_features_is_kept_to(load, builder, roles):
 
 @pytest.mark.parametrize("use_lora", [False, True], ids=["full", "lora"])
 def test_a_run_with_packing_and_kept_features_ends_at_the_same_weights(flags, weights, record, tmp_path, use_lora):
-    """All rows in one batch, so that only the order of an epoch could differ, and in it only the order of sums."""
+    """All forget rows are in one batch and retain rows weigh nothing: only the order of sums differs.
+
+    The fast LoRA run also computes activations again instead of keeping them.
+    """
     settings = {
         "method": "kl", "use_lora": use_lora, "lora_r": 4, "lora_dropout": 0, "num_train_epochs": 3,
-        "per_device_train_batch_size": 6, "retain_subset": False,
+        "per_device_train_batch_size": 6, "gamma": 0.0,
     }  # fmt: skip
     for name, fast in (("run", False), ("fast", True)):
         unlearn.main(
-            flags(**settings, pack_by_profile=fast, cache_image_features=fast, output_dir=tmp_path / name, gamma=0.0)
+            flags(
+                **settings,
+                pack_by_profile=fast,
+                cache_image_features=fast,
+                gradient_checkpointing=fast and use_lora,
+                output_dir=tmp_path / name,
+            )
         )
     expected, found = ([one.get("loss") for one in record(tmp_path / one)["result"]["log"]] for one in ("run", "fast"))
     assert found[:-1] == pytest.approx(expected[:-1], rel=1e-4)
@@ -239,6 +252,18 @@ def test_what_cannot_be_packed_or_kept_says_so_at_the_start(flags, changes, mess
         unlearn.main(flags(**{"method": "gd", **changes}))
 
 
+def test_kept_features_are_refused_where_processes_wait_for_each_other_in_the_tower(load, monkeypatch):
+    """One process would know an image and leave the tower out; the others would hang in it."""
+    monkeypatch.setenv("ACCELERATE_USE_FSDP", "true")
+    with pytest.raises(ValueError, match="ZeRO-3 or FSDP"):
+        cache_image_features(load(), ["language_model"], 1)
+
+
+def test_rows_are_grouped_in_one_way_only(flags):
+    with pytest.raises(ValueError, match="grouped by person or by length"):
+        sft.main(flags(pack_by_profile=True, train_sampling_strategy="group_by_length"))
+
+
 def test_other_families_are_told_to_leave_it_off(builder):
     """Qwen2-VL's image positions have two dimensions: a packed row would silently be another one."""
     from types import SimpleNamespace
@@ -259,3 +284,16 @@ def test_backward_by_half_changes_no_gradient(flags, weights, tmp_path, monkeypa
                            per_device_train_batch_size=3, optim="sgd", learning_rate=0.1))  # fmt: skip
         monkeypatch.setattr(unlearn.UnlearnTrainer, "backward_by_half", property(lambda _: False, lambda *_: None))
     torch.testing.assert_close(weights(tmp_path / "whole"), weights(tmp_path / "run"), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.slow
+def test_the_speed_script_measures_both_ways(tmp_path):
+    """On a CPU and UMU-mini's shape, which shows that it runs and counts, not how fast a GPU is."""
+    script = Path(__file__).parents[3] / "scripts" / "bench_train.py"
+    options = ["--device", "cpu", "--methods", "npo", "--checkpointing", "on", "--steps", "1", "--json", "b.json"]
+    done = subprocess.run([sys.executable, script, *options], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    (line,) = json.loads((tmp_path / "b.json").read_text(encoding="utf-8"))["lines"]
+    assert 0 < line["ours"]["tokens"] < line["published"]["tokens"]
+    assert min(line["ours"]["seconds"], line["published"]["seconds"], line["floor"]) > 0
+    assert "| npo | on |" in done.stdout

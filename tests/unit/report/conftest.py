@@ -105,6 +105,39 @@ class FolderMaker:
         return self.root / name
 
 
+def write_others(
+    folder: Path,
+    scores: Mapping[str, Mapping[str, Any]],
+    *,
+    better: Mapping[str, Mapping[str, bool]] | None = None,
+    model_args: str = "",
+    date: str = "20260105_000000",
+    **content: Any,
+) -> Path:
+    """Write a results file of other people's tasks, as lmms-eval does; returns the folder.
+
+    Args:
+        scores: task -> key of lmms-eval (``exact_match,none``) -> value.
+        better: task -> metric -> whether higher is better.
+        content: other parts of the file, such as `versions`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    document = {
+        "results": {task: {"alias": task, **own} for task, own in scores.items()},
+        "higher_is_better": better or {},
+        "config": {"model": "umu_hf", "model_args": model_args, "limit": None},
+        "date": date,
+        **content,
+    }
+    (folder / f"{date}_results.json").write_text(json.dumps(document), encoding="utf-8")
+    return folder
+
+
+@pytest.fixture
+def make_others() -> Callable[..., Path]:
+    return write_others
+
+
 @pytest.fixture
 def make_folder(tmp_path: Path) -> FolderMaker:
     return FolderMaker(tmp_path / "results")

@@ -128,7 +128,7 @@ def test_a_collapsed_run_leads_the_report(
     make_folder: Any, tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It answers everything wrong or refuses everyone: valid outputs, and still no forgetting."""
-    monkeypatch.setattr(write, "draw", lambda comparison: [])
+    monkeypatch.setattr(write, "draw", lambda *_: [])
     folders = [make_folder("sft", knows_all), make_folder("lost", lambda *_: 0.0)]
     folders.append(make_folder("refuses", lambda *_: 0.0, output=lambda *_: "I don't know."))
     assert main(["report", *map(str, folders), "--out", str(tmp_path / "out")]) == 0
@@ -151,7 +151,7 @@ def test_an_invalid_run_is_not_called_collapsed_too(make_folder: Any) -> None:
 
 
 def test_what_made_a_run_is_shown(make_folder: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(write, "draw", lambda comparison: [])
+    monkeypatch.setattr(write, "draw", lambda *_: [])
     folder = make_folder("sft", knows_all, provenance=PROVENANCE)
     assert main(["report", str(folder), "--out", str(tmp_path / "out")]) == 0
     for name in ("report.md", "report.html"):

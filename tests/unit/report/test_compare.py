@@ -12,7 +12,6 @@ from umu_tasks.report.compare import compare
 from umu_tasks.report.intervals import paired_change, unpaired_interval
 from umu_tasks.report.outputs import count_outputs
 from umu_tasks.report.read import read_run
-from umu_tasks.scoring.pairing import Pair
 
 FORGOTTEN = ("001", "002")
 
@@ -161,18 +160,16 @@ def test_unknown_baseline_lists_the_runs(make_folder: Any) -> None:
         compare([run], "start")
 
 
-def pairs(values: dict[str, list[float]]) -> dict[InstanceKey, Pair]:
-    """Person -> values of the person's instances, the same in both modalities."""
+def by_instance(values: dict[str, list[float]]) -> dict[InstanceKey, float]:
+    """Person -> what the person's instances add."""
     return {
-        InstanceKey(person, "cls", str(index)): Pair(one, one)
-        for person, own in values.items()
-        for index, one in enumerate(own)
+        InstanceKey(person, "cls", str(index)): one for person, own in values.items() for index, one in enumerate(own)
     }
 
 
 def test_paired_change_by_hand() -> None:
     """Two people, one changed by -1 on both facts, one not: resamples are -1, -0.5 (half of them) and 0."""
-    change = paired_change(pairs({"a": [0, 0], "b": [1, 1]}), pairs({"a": [1, 1], "b": [1, 1]}), "acc_mul")
+    change = paired_change(by_instance({"a": [0, 0], "b": [1, 1]}), by_instance({"a": [1, 1], "b": [1, 1]}))
     assert change is not None
     assert (change.value, change.interval, change.people) == (-0.5, (-1.0, 0.0), 2)
     assert change.interval.holds_zero
@@ -182,17 +179,17 @@ def test_a_change_that_everybody_shares_is_no_noise() -> None:
     """Scores that differ much between people hide a small common change unless it is taken person by person."""
     start = {f"{number:02d}": [float(number % 2), 1.0] for number in range(20)}
     after = {person: [one - 0.1 for one in own] for person, own in start.items()}
-    change = paired_change(pairs(after), pairs(start), "acc_uni")
+    change = paired_change(by_instance(after), by_instance(start))
     assert change is not None
     assert change.value == pytest.approx(-0.1)
     assert not change.interval.holds_zero
 
 
 def test_only_shared_instances_are_compared() -> None:
-    change = paired_change(pairs({"a": [1], "x": [0]}), pairs({"a": [1], "y": [1]}), "acc_f")
+    change = paired_change(by_instance({"a": [1], "x": [0]}), by_instance({"a": [1], "y": [1]}))
     assert change is not None
     assert (change.value, change.people) == (0.0, 1)
-    assert paired_change(pairs({"x": [0]}), pairs({"y": [0]}), "acc_f") is None
+    assert paired_change(by_instance({"x": [0]}), by_instance({"y": [0]})) is None
 
 
 def test_change_without_answers_by_hand() -> None:

@@ -84,7 +84,7 @@ def test_modalities_answered_right_add_up() -> None:
 
 def test_a_destroyed_model_is_called_one(tmp_path: Path, capsys: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """29.41 % on real people is what the nearest-option rule gives an empty output: no knowledge, no forgetting."""
-    monkeypatch.setattr(write, "draw", lambda comparison: [])
+    monkeypatch.setattr(write, "draw", lambda *_: [])
     assert main(["report", f"npo={NPO}", f"ga={GA}", "--out", str(tmp_path)]) == 3
     assert "INVALID RUN ga: 1103 of 1103 sentences about people to keep" in capsys.readouterr().out
     text = (tmp_path / "report.md").read_text()

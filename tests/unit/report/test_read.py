@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -11,8 +10,8 @@ import pytest
 
 from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.instances import InstanceKey
-from umu_tasks.report import read
-from umu_tasks.report.read import parse_leaf, read_run, read_runs, split_argument
+from umu_tasks.report.leaves import is_ours, parse_leaf
+from umu_tasks.report.read import read_run, read_runs, split_argument
 from umu_tasks.report.runs import split_model_args
 
 
@@ -186,24 +185,35 @@ def test_names_and_their_clashes(make_folder: Any, tmp_path: Path) -> None:
         read_runs([str(folder), f"sft={folder}"])
 
 
-def test_two_benchmarks_are_not_mixed(make_folder: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(read, "_LEAF", re.compile(read._LEAF.pattern.replace("(?P<benchmark>", "(?P<benchmark>other|")))
+def test_two_benchmarks_are_not_mixed(make_folder: Any) -> None:
     folder = make_folder("sft", everything_right, splits=("real",))
     (file,) = folder.rglob("*_results.json")
     content = json.loads(file.read_text())
-    content["results"] |= {"other_real_cls": {"acc_mul,none": 0.5}}
+    content["results"] |= {"mllmu_real_cls": {"acc_mul,none": 0.5}}
     file.write_text(json.dumps(content))
-    with pytest.raises(DataError, match=r"several benchmarks \(other, umu\). Choose one: --benchmark"):
+    with pytest.raises(DataError, match=r"several benchmarks \(mllmu, umu\). Choose one: --benchmark"):
         read_run(folder, "sft")
     assert read_run(folder, "sft", "umu").splits == ("real",)
-    assert list(read_run(folder, "sft", "other").tasks) == [("real", "cls")]
+    assert list(read_run(folder, "sft", "mllmu").tasks) == [("real", "cls")]
 
 
 def test_leaf_names() -> None:
-    assert parse_leaf("umu_forget05_cls") == ("umu", "forget05", "cls")
-    assert parse_leaf("umu_real_gen") == ("umu", "real", "gen")
+    assert parse_leaf("umu_forget05_cls") == ("umu", "forget05", "cls", "")
+    assert parse_leaf("umu_real_gen") == ("umu", "real", "gen", "")
+    zero_shot = parse_leaf("mllmu_test05_cloze_0shot")
+    assert zero_shot == ("mllmu", "test05", "cloze", "0shot")
+    assert str(zero_shot) == "mllmu_test05_cloze_0shot"
     assert parse_leaf("umu_forget05") is None
     assert parse_leaf("mmmu_val_cls") is None
+    names = ("umu05", "umu_real", "mllmu10_0shot", "mllmu_test05_gen", "umuseum_qa", "mmmu_val")
+    assert [is_ours(name) for name in names] == [True, True, True, True, False, False]
+
+
+def test_only_tasks_with_examples_have_two_forms() -> None:
+    """`--zero-shot` must still show generation and real people's classification, which have no examples anyway."""
+    names = ("mllmu_forget05_cls", "mllmu_forget05_gen", "mllmu_real_cls", "mllmu_real_cloze", "umu_forget05_cls")
+    leaves = [parse_leaf(name) for name in names]
+    assert [leaf and leaf.has_other_form for leaf in leaves] == [True, False, False, True, False]
 
 
 def test_a_comma_in_a_model_path_is_part_of_it() -> None:

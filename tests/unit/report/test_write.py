@@ -67,7 +67,7 @@ def test_command_writes_a_self_contained_report(folders: list[str], tmp_path: Pa
 @pytest.fixture
 def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
     """Drawing takes most of a report's time; tests that look at words and tables do without."""
-    monkeypatch.setattr(write, "draw", lambda comparison: [])
+    monkeypatch.setattr(write, "draw", lambda *_: [])
 
 
 @pytest.mark.usefixtures("without_pictures")

@@ -1,11 +1,16 @@
 from __future__ import annotations
 
 import dataclasses
+import subprocess
+import sys
 
 import pytest
 from trl import SFTConfig
 
+from umu_tasks.benchmarks.splits import FORGET_RATIOS
+from umu_trainers import config, early, objectives
 from umu_trainers.config import SFTArguments, UnlearnArguments, parse
+from umu_trainers.model import PARTS
 
 CPU = ["--use_cpu", "true", "--output_dir", "out"]
 
@@ -89,15 +94,56 @@ def test_help_lists_our_settings_first_each_with_a_text(capsys):
     assert stop.value.code == 0
     text = capsys.readouterr().out
     assert "--config FILE" in text
-    ours, _, others = text.partition("settings of TRL and transformers")
-    for flag in ("--method", "--forget_ratio", "--modality", "--alpha", "--gamma", "--train ", "--max_length"):
-        assert flag in ours.rpartition("UMU-Bench settings:")[2], flag
+    script, _, rest = text.partition("settings of both scripts:")
+    shared, _, others = rest.partition("often used settings of transformers:")
+    for flag in ("--method", "--forget_ratio", "--alpha", "--gamma", "--score_every"):
+        assert flag in script, flag
+    for flag in ("--model", "--modality", "--train ", "--max_length"):
+        assert flag in shared, flag
     assert "--learning_rate" in others
+    assert "--hub_token" not in text
     inherited = {one.name for one in dataclasses.fields(SFTConfig)}
     fields = (*dataclasses.fields(UnlearnArguments), *dataclasses.fields(SFTArguments))
     own = {one.name: one.metadata.get("help") for one in fields if one.name not in inherited}
     assert {"method", "replay_real", "model"} <= own.keys()
     assert [name for name, text in own.items() if not text] == []
+
+
+def test_help_all_lists_every_setting(capsys):
+    with pytest.raises(SystemExit):
+        parse(UnlearnArguments, "Unlearn.", ["--help_all"])
+    text = capsys.readouterr().out
+    assert [one.name for one in dataclasses.fields(UnlearnArguments) if f"--{one.name}" not in text] == []
+
+
+def test_early_checks_know_the_choices_of_the_settings():
+    """What is refused before the imports must be what the settings refuse."""
+    assert early.CHOICES["modality"] == tuple(config.HALVES)
+    assert early.CHOICES["train"] == tuple(PARTS)
+    assert early.CHOICES["method"] == objectives.available()
+    assert early.FORGET_RATIOS == FORGET_RATIOS
+
+
+@pytest.mark.parametrize(
+    ("flags", "message"),
+    [
+        (["--method", "sgd"], "error: --method sgd: no such method. Choose one of: dpo, ga"),
+        (["--config", "nix.yaml"], "error: --config nix.yaml: no such file."),
+        (["--train", "language_model", "head"], "error: --train head: choose one of language_model, projector"),
+        (["--forget_ratio=7"], "error: --forget_ratio 7: UMU-Bench has 5, 10, 15"),
+    ],
+)
+def test_wrong_settings_are_named_before_the_imports(capsys, flags, message):
+    with pytest.raises(SystemExit):
+        early.check(flags)
+    assert capsys.readouterr().err.startswith(message)
+
+
+def test_early_checks_import_no_heavy_library():
+    """Else a misspelt method takes as long to be named as PyTorch takes to load."""
+    code = "import sys; from umu_trainers import early; early.check(['--method', 'ga']); print('torch' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
 
 
 def test_a_misspelt_flag_is_not_taken_for_another(capsys):
