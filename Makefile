@@ -4,6 +4,8 @@ VENV := $(or $(VIRTUAL_ENV),$(CURDIR)/.venv)
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.umu-bench-installed
 export TOKENIZERS_PARALLELISM ?= false
+# Tests run side by side; each worker takes a core and up to 3 GB.
+WORKERS ?= 2
 
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-slow lint types check install clean
@@ -15,7 +17,7 @@ demo: $(INSTALLED)  ## The main job on the embedded UMU-mini, on CPU: SFT, unlea
 	@$(BIN)/umu demo
 
 test: $(INSTALLED)  ## Run the tests (those marked slow left out)
-	@$(BIN)/python -m pytest
+	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-slow: $(INSTALLED)  ## Run the tests marked slow
 	@$(BIN)/python -m pytest -m slow
