@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -20,7 +21,7 @@ from umu_tasks.backend.arguments import BackendArguments
 from umu_tasks.backend.families import refusal
 from umu_tasks.backend.probe import require_both_modalities
 from umu_tasks.backend.prompting import PromptBuilder, default_style
-from umu_tasks.backend.repository import find_file
+from umu_tasks.backend.repository import file_names, find_file
 from umu_tasks.backend.trained import trained_style
 
 logger = logging.getLogger(__name__)
@@ -113,7 +114,7 @@ def locate(pretrained: str, peft: str | None = None) -> Location:
     """Find base, adapter and processor.
 
     Raises:
-        CheckpointError: a folder that is missing, or lacks what it must hold.
+        CheckpointError: a folder that is missing, lacks what it must hold, or holds a whole model and an adapter.
     """
     adapter_folder = _as_adapter_folder(pretrained)
     if adapter_folder is not None:
@@ -134,12 +135,10 @@ def locate(pretrained: str, peft: str | None = None) -> Location:
 
 def _as_adapter_folder(name: str) -> Path | None:
     """Return the folder of an adapter that was given as the checkpoint; of one on the hub, what is downloaded of it."""
-    folder = Path(name).expanduser()
-    if not folder.exists() and _is_hub_id(name):
-        config = None if find_file(name, "config.json") else find_file(name, ADAPTER_CONFIG)
-        return config.parent if config is not None else None
-    is_adapter = (folder / ADAPTER_CONFIG).is_file() and not _weight_files(folder)
-    return folder if is_adapter else None
+    if not Path(name).expanduser().exists() and not _is_hub_id(name):
+        return None
+    config = find_file(name, ADAPTER_CONFIG)
+    return config.parent if config is not None and not _weight_files(name) else None
 
 
 def _base_of(adapter: Path) -> str:
@@ -159,6 +158,7 @@ def _base_of(adapter: Path) -> str:
 
 
 def _require_checkpoint(option: str, name: str) -> None:
+    _require_one_model(option, name)
     folder = Path(name).expanduser()
     if not folder.is_dir():
         if folder.exists() or not _is_hub_id(name):
@@ -170,12 +170,25 @@ def _require_checkpoint(option: str, name: str) -> None:
             f"{option}={name}: no config.json in this folder. Give the folder that `save_pretrained` wrote; "
             f"found {_listing(folder)}."
         )
-    if not _weight_files(folder):
+    if not _weight_files(name):
         raise CheckpointError(
             f"{option}={name}: a checkpoint without weights: expected model.safetensors (or its shards) beside "
             f"config.json; found {_listing(folder)}. Copy or save the weights too."
         )
     _require_shards(option, folder)
+
+
+def _require_one_model(option: str, name: str) -> None:
+    """Refuse whole weights with an adapter beside them: transformers opens both, one on top of the other."""
+    weights = _weight_files(name) if Path(name).expanduser().is_dir() or _is_hub_id(name) else []
+    if weights and find_file(name, ADAPTER_CONFIG) is not None:
+        raise CheckpointError(
+            f"{option}={name}: found a whole model ({weights[0]}) and an adapter ({ADAPTER_CONFIG}) in one place, as "
+            "when a merged model is saved into its adapter's folder. transformers would put the adapter on top of the "
+            "weights, and the answers would be neither model's. Move the whole model or the adapter "
+            f"({ADAPTER_CONFIG}, {_ADAPTER_WEIGHTS[0]}) into a folder of its own. To ask the adapter on its base: "
+            f"pretrained=BASE,peft={name}."
+        )
 
 
 def _require_shards(option: str, folder: Path) -> None:
@@ -229,8 +242,9 @@ def _same_place(one: str, other: str) -> bool:
     return one == other or Path(one).expanduser().resolve() == Path(other).expanduser().resolve()
 
 
-def _weight_files(folder: Path) -> list[Path]:
-    return [file for pattern in _WEIGHTS for file in folder.glob(pattern)]
+def _weight_files(name: str) -> list[str]:
+    """Return the names of the files with a whole model's weights, in a folder or on the hub."""
+    return [file for file in file_names(name) if any(fnmatch(file, pattern) for pattern in _WEIGHTS)]
 
 
 def _is_hub_id(name: str) -> bool:

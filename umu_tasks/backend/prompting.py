@@ -205,22 +205,39 @@ class PromptBuilder:
 
     def tokenize(self, text: str) -> Tensor:
         """Return a prompt's token ids (seq_len,) as `encode` has them, but with one token, its marker, for an image."""
-        ids = self.processor.tokenizer(text, add_special_tokens=self._adds_special_tokens([text]))["input_ids"]
+        ids = self.processor.tokenizer(text, add_special_tokens=self._adds_special_tokens(text))["input_ids"]
         return torch.tensor(ids, dtype=torch.long)
 
-    def _adds_special_tokens(self, texts: Sequence[str]) -> bool:
+    def _adds_special_tokens(self, text: str) -> bool:
         # A chat template writes the begin token itself; adding special tokens would write it twice.
         bos = getattr(self.processor.tokenizer, "bos_token", None)
-        return not (bos and all(text.startswith(bos) for text in texts))
+        return not (bos and text.startswith(bos))
 
     def _process(
         self, texts: list[str], images: list[list[Image]] | None
     ) -> tuple[list[dict[str, Tensor]], dict[str, Tensor]]:
         """Run the processor without padding; return per-row token inputs and the image inputs of the whole batch."""
-        add_special_tokens = self._adds_special_tokens(texts)
+        adds = [self._adds_special_tokens(text) for text in texts]
+        rows, image_inputs = self._process_alike(texts, images, add_special_tokens=adds[0])
+        others = [row for row, own in enumerate(adds) if own != adds[0]]
+        if others:  # their images are read already; their tokens are written anew
+            own_images = [images[row] for row in others] if images else None
+            again, _ = self._process_alike([texts[row] for row in others], own_images, add_special_tokens=not adds[0])
+            for row, values in zip(others, again, strict=True):
+                rows[row] = values
+        return rows, image_inputs
+
+    def _process_alike(
+        self, texts: list[str], images: list[list[Image]] | None, *, add_special_tokens: bool
+    ) -> tuple[list[dict[str, Tensor]], dict[str, Tensor]]:
         # Rows differ in length, so the processor can't make tensors of the token inputs: lists first, tensors after.
+        # Said outright: some processors (Pixtral's) make tensors when not told otherwise.
         encoded = self.processor(
-            text=texts, **({"images": images} if images else {}), padding=False, add_special_tokens=add_special_tokens
+            text=texts,
+            **({"images": images} if images else {}),
+            padding=False,
+            add_special_tokens=add_special_tokens,
+            return_tensors=None,
         )
         token_names = {"input_ids", *PER_TOKEN_PADDING} & set(encoded)
         rows = [

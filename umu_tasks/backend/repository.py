@@ -10,6 +10,7 @@ from huggingface_hub.errors import HFValidationError
 
 from umu_tasks.benchmarks.hub import TRANSPORT_ERRORS
 
+CONFIGS = ("config.json", "adapter_config.json")
 HUB_ERRORS: tuple[type[Exception], ...] = (HFValidationError, *TRANSPORT_ERRORS)
 
 
@@ -34,6 +35,29 @@ def find_file(place: str, name: str) -> Path | None:
     except HUB_ERRORS:
         return None
     return Path(cached) if isinstance(cached, str) else None
+
+
+def file_names(place: str) -> list[str]:
+    """Return the sorted names of the files of a checkpoint or an adapter, those in folders below it left out.
+
+    Args:
+        place: folder or hub id. Where the hub is out of reach: the files of it that were downloaded before.
+    """
+    folder = Path(place).expanduser()
+    if not folder.exists():
+        try:
+            listed = _files(place)
+            if listed is not None:
+                return sorted(name for name in listed if "/" not in name)
+            cached = next(
+                (file for name in CONFIGS if isinstance(file := try_to_load_from_cache(place, name), str)), None
+            )
+        except HUB_ERRORS:
+            return []
+        if cached is None:
+            return []
+        folder = Path(cached).parent
+    return sorted(file.name for file in folder.iterdir() if file.is_file()) if folder.is_dir() else []
 
 
 @lru_cache(maxsize=64)  # asked once a process: without network each attempt costs seconds

@@ -111,7 +111,9 @@ class SharedPrefix:
             GenerationError: the model's logits are not finite.
         """
         read = self._read(asked)
-        for portraits in _chunks(sorted(read, key=lambda one: one.prefix.numel()), self.portraits, _same_length):
+        for portraits in _chunks(
+            sorted(read, key=_form), self.portraits, lambda one, other: _form(one) == _form(other)
+        ):
             states = self._states(portraits)
             rows = [
                 (asked[place].settings, suffix.numel(), place, number, suffix)
@@ -172,7 +174,10 @@ class SharedPrefix:
         places = (ids == self._image_token).nonzero()
         if len(places) != 1:
             raise CannotShareError(f"expected one image marker in the prompt, found {len(places)}: {prompt[:300]!r}")
-        return ids[int(places[0]) + 1 :]
+        suffix = ids[int(places[0]) + 1 :]
+        if not suffix.numel():
+            raise CannotShareError(f"a prompt ends with its image, and nothing is left to go on with: {prompt[:300]!r}")
+        return suffix
 
     # ---- states -------------------------------------------------------------------------------------------------
 
@@ -260,9 +265,24 @@ class _Decoder:
         ends = {*self.ends.tolist(), self.pad}
         texts = self.tokenizer.batch_decode(written, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return [
-            Answer(cut(text, self.settings.until), length, count_until(row, ends))
+            Answer(cut(text, self.settings.until), length, self._count(row[: count_until(row, ends)], text))
             for text, length, row in zip(texts, self.lengths, written, strict=True)
         ]
+
+    def _count(self, tokens: Sequence[int], text: str) -> int:
+        """Return how many tokens there are up to the one that completes a stop string: between two looks at the rows
+        up to FINISHED_CHECK - 1 more are written."""
+        count = len(tokens)
+        while self._stops(text):
+            text = self.tokenizer.decode(
+                tokens[: count - 1], skip_special_tokens=True, clean_up_tokenization_spaces=False
+            )
+            if self._stops(text):
+                count -= 1
+        return count
+
+    def _stops(self, text: str) -> bool:
+        return any(stop in text for stop in self.settings.until)
 
 
 def image_key(image: Image) -> str:
@@ -282,8 +302,10 @@ def _slides(config: Any) -> bool:
     return any(kind != "full_attention" for kind in getattr(text, "layer_types", None) or ())
 
 
-def _same_length(one: _Portrait, other: _Portrait) -> bool:
-    return one.prefix.numel() == other.prefix.numel()
+def _form(one: _Portrait) -> tuple[int, list[tuple[str, tuple[int, ...]]]]:
+    """Return what portraits of one batch must have in common: prefixes of one length do not say that the images fit,
+    since LLaVA-NeXT cuts an upright and a wide image into other numbers of views that may come to as many tokens."""
+    return one.prefix.numel(), sorted((name, tuple(value.shape[1:])) for name, value in one.inputs.items())
 
 
 def _chunks(items: Iterable[T], size: int, together: Callable[[T, T], bool]) -> Iterator[list[T]]:

@@ -33,7 +33,7 @@ from umu_tasks.backend.checkpoint import CheckpointError, load_checkpoint
 from umu_tasks.backend.generation import Answer, GenerationError, GenerationSettings
 from umu_tasks.backend.identity import model_identity
 from umu_tasks.backend.memory import fitting_rows
-from umu_tasks.backend.prompting import PromptBuilder
+from umu_tasks.backend.prompting import IMAGE_PLACEHOLDER, PromptBuilder
 from umu_tasks.backend.system_prompts import chat_with_instruction, read_system_prompt
 from umu_tasks.backend.trained import trained_style
 from umu_tasks.benchmarks.errors import DataError
@@ -269,10 +269,22 @@ def write_prompt(builder: PromptBuilder, request: Request, system_prompt: str | 
         before, _, after = request.document["published_prompt"].rpartition(request.document["prompt"])
         text = f"{before}{request.context}{after}"
         text = f"{system_prompt} {text}" if system_prompt else text
+        _require_markers(text, len(images), request)
     else:
         text = _chat(builder, conversation, request.task, request.context, system_prompt)
         _require_question(text, request)
     return text, list(images)
+
+
+def _require_markers(text: str, images: int, request: Request) -> None:
+    """The published frame marks an image by a word that a question could hold too."""
+    found = text.count(IMAGE_PLACEHOLDER)
+    if found != images:
+        person, task, key = (request.document[name] for name in ("profile_id", "task", "key"))
+        raise GenerationError(
+            f"the prompt for ID {person}, {task} {key} marks {found} images and has {images}: the question itself "
+            f"holds {IMAGE_PLACEHOLDER}. Take it out of the data. Prompt: {text[:300]!r}"
+        )
 
 
 def _chat(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -17,6 +18,8 @@ from umu_tasks.report.runs import RunResult
 
 COLLAPSED = 0.5
 """Less than this share kept in both modalities: the run lost the retain set too and did not forget selectively."""
+ONE_TEXT, FEW_OUTPUTS = 0.9, 10
+"""A larger share of one and the same output, among at least so many: the model does not answer the questions."""
 REFUSES_ALL = 0.5
 """A larger share of refusals on people to keep: the model refuses whatever it is asked."""
 
@@ -61,6 +64,7 @@ def cautions(comparison: Comparison) -> list[Caution]:
         *_limited(comparison),
         *_mixed(comparison),
         *_ignorant_start(comparison),
+        *(caution for run in comparison.runs for caution in _one_text(comparison, run)),
         *(caution for run in comparison.later for caution in _of_run(comparison, run)),
         *_few_people(comparison),
         *(Caution(*told) for told in general.cautions(comparison)),
@@ -107,6 +111,18 @@ def _ignorant_start(comparison: Comparison) -> Iterator[Caution]:
                 f"{percent(known['multimodal'])} of the image questions on {split}: there is little to forget, and no "
                 "run is said to have forgotten anything. Name the start model with --baseline.",
             )
+
+
+def _one_text(comparison: Comparison, run: RunResult) -> Iterator[Caution]:
+    """A model that says the same to everything still hits some options."""
+    if comparison.is_invalid(run):
+        return
+    for (split, task), result in run.tasks.items():
+        outputs = Counter(answer.output.strip() for answer in result.answers or () if answer.output)
+        text, count = outputs.most_common(1)[0] if outputs else ("", 0)
+        if outputs.total() >= FEW_OUTPUTS and count > ONE_TEXT * outputs.total():
+            told = f"{count} of {outputs.total()} answers to {TASK_NAMES[task]} on {split} are the same text"
+            yield Caution(run.name, f"{told}, {text[:60]!r}: the score there is that of a constant.")
 
 
 def _of_run(comparison: Comparison, run: RunResult) -> Iterator[Caution]:

@@ -13,6 +13,7 @@ MUST_AGREE: dict[str, str] = {
     "scoring rules": r"^rule_versions\.",
     "prompt style": r"^prompt_style$",
     "token limits": r"^max_new_tokens\.",
+    "decoding": r"^decoding\.",
 }
 """What it is -> pattern of its name in the record; names of nested parts are joined by dots."""
 

@@ -38,6 +38,7 @@ NOTICE = (
     "A file of the published evaluator: its accuracies are under the official rule. Intervals, people, fields, the "
     f"other rules, empty, refused and failed outputs, and what made the run are {MISSING}."
 )
+CONTRADICTION = 1e-6  # numbers that must agree and differ by more were not written by the evaluator
 SILENT = 0.9
 """A model whose sentences about people to keep have no word of the answer in more than this share is destroyed."""
 
@@ -153,6 +154,13 @@ class _Numbers:
 def _answered(split: str, task: Task, numbers: _Numbers, image: str, text: str) -> TaskResult:
     mul, uni = numbers.percent(image), numbers.percent(text)
     both, any_ = numbers.percent(_BOTH_RIGHT), 1 - numbers.percent(_BOTH_WRONG)
+    if abs(any_ - (mul + uni - both)) > CONTRADICTION:
+        raise DataError(
+            f"{numbers.where}: its accuracies contradict each other: {mul:.2%} and {uni:.2%} with {both:.2%} right in "
+            f"both modalities leave {mul + uni - both:.2%} right in at least one; the file says {any_:.2%}. Use it as "
+            "the evaluator wrote it.",
+            file=str(numbers.file),
+        )
     joint = {"acc_f": (mul + uni + any_) / 3} if is_forget(split) else {"acc_r": (mul + uni + both) / 3}
     metrics = {"acc_mul": mul, "acc_uni": uni, "acc_any": any_, "acc_all": both, "modality_gap": mul - uni} | joint
     named = {name + suffix("official"): one for name, one in metrics.items()}
@@ -172,6 +180,14 @@ def _generated(split: str, numbers: _Numbers) -> TaskResult:
             "expected as many of one as of the other. Use the file as the evaluator wrote it.",
             file=str(numbers.file),
         )
+    for short, values in lists.items():
+        mean = math.fsum(values) / len(values) if values else metrics[f"rl_{short}"]
+        if abs(mean - metrics[f"rl_{short}"]) > CONTRADICTION:
+            raise DataError(
+                f"{numbers.where}: the mean of {_list_name(_MODALITIES[short])!r} is {mean:.4f}, and the file says "
+                f"{metrics[f'rl_{short}']:.4f}. Use it as the evaluator wrote it.",
+                file=str(numbers.file),
+            )
     metrics["modality_gap"] = metrics["rl_mul"] - metrics["rl_uni"]
     joint = "rl_f" if is_forget(split) else "rl_r"
     pairs = [Pair(*values) for values in zip(lists["mul"], lists["uni"], strict=True)]

@@ -17,8 +17,10 @@ from typing import Any
 from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.instances import InstanceKey, Modality, Task
 from umu_tasks.report.runs import RULE_NAMES, Answer
-from umu_tasks.scoring.answers import RuleName, is_refusal, parse_response
+from umu_tasks.scoring.answers import RuleName, parse_response
 from umu_tasks.scoring.metrics import METRICS
+from umu_tasks.scoring.refusals import is_refusal
+from umu_tasks.scoring.texts import has_letter_or_digit
 
 
 def read_samples(file: Path, task: Task) -> tuple[Answer, ...]:
@@ -61,7 +63,7 @@ def _answer(line: str, task: Task, where: str) -> Answer:
         output=None if output is None else str(output),
         verdicts=_verdicts(record[score_name], where),
         refusal=bool(record.get("refusal", is_refusal(response))),
-        empty=bool(record.get("empty", output is not None and not response)),
+        empty=bool(record.get("empty", output is not None and not has_letter_or_digit(response))),
         failed=bool(record.get("failed", output is None)),
         question=str(record.get("question", "")),
         gold=str(record.get("gold", sample.get("target", ""))),

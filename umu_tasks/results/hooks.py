@@ -79,10 +79,16 @@ def guard_evaluation(is_ours: Callable[[str], bool]) -> None:
 
     @functools.wraps(evaluate)
     def simple_evaluate(*args: Any, **kwargs: Any) -> Any:
+        ours = any(isinstance(task, str) and is_ours(task) for task in kwargs.get("tasks") or ())
+        if ours and kwargs.get("num_fewshot"):
+            raise EvaluationAborted(
+                f"--num_fewshot {kwargs['num_fewshot']}: our tasks have the number of examples in their names "
+                "(MLLMU-Bench: few-shot as published, or _0shot; UMU-Bench: none). Leave the option out."
+            )
         try:
             return evaluate(*args, **kwargs)
         except Exception as error:
-            if not any(isinstance(task, str) and is_ours(task) for task in kwargs.get("tasks") or ()):
+            if not ours:
                 raise
             traceback.print_exc()
             raise EvaluationAborted(f"the evaluation failed: {type(error).__name__}: {error}") from error

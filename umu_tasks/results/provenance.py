@@ -40,6 +40,7 @@ def build_provenance(
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
         "data": data_provenance((task, summary["split"]) for task, summary in summaries.items()),
         "max_new_tokens": {task: _token_limit(results, task) for task in summaries},
+        "decoding": {task: _decoding(results, task) for task in summaries},
         "limit": config.get("limit"),
         "rule_versions": {**RULE_VERSIONS, **_own_rules(summaries)},
         "seeds": {name: config.get(name) for name in _SEEDS},
@@ -73,7 +74,21 @@ def _own_rules(tasks: Iterable[str]) -> dict[str, str]:
 
 
 def _token_limit(results: Mapping[str, Any], task: str) -> int | None:
-    return results.get("configs", {}).get(task, {}).get("generation_kwargs", {}).get("max_new_tokens")
+    return _generation(results, task).get("max_new_tokens")
+
+
+def _decoding(results: Mapping[str, Any], task: str) -> str:
+    """Return how the task's answers were decoded: ``greedy``, or what was set otherwise."""
+    settings = _generation(results, task)
+    samples = float(settings.get("temperature") or 0) > 0
+    named = ("temperature", "top_p", "top_k") if samples else ()
+    beams = ("num_beams",) if int(settings.get("num_beams") or 1) > 1 else ()
+    told = [f"{name}={settings[name]}" for name in (*named, *beams) if settings.get(name) is not None]
+    return " ".join(("sampled" if samples else "greedy", *told))
+
+
+def _generation(results: Mapping[str, Any], task: str) -> Mapping[str, Any]:
+    return results.get("configs", {}).get(task, {}).get("generation_kwargs") or {}
 
 
 def versions() -> dict[str, str]:

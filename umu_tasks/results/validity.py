@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,12 +16,15 @@ def judge(summaries: Mapping[str, Mapping[str, Any]], problems: Sequence[str] = 
         summaries: leaf task -> `scoring.summary.summarize`.
         problems: what else went wrong, one sentence each.
     """
-    found = [_too_many(task, summary) for task, summary in summaries.items()]
+    found = [_problem(task, summary) for task, summary in summaries.items()]
     reasons = [*(reason for reason in found if reason), *problems]
     return {"valid": not reasons, "reasons": reasons}
 
 
-def _too_many(task: str, summary: Mapping[str, Any]) -> str | None:
+def _problem(task: str, summary: Mapping[str, Any]) -> str | None:
+    values = [metric["value"] for metric in summary["metrics"].values()]
+    if values and not any(value is not None and math.isfinite(value) for value in values):
+        return f"{task}: no score, since no knowledge instance was asked in both modalities (an odd --limit?)"
     empty, failed = int(summary["counts"]["empty"]), int(summary["counts"]["failed"])
     questions = int(summary["questions"])
     if empty + failed <= MAX_SHARE * questions:

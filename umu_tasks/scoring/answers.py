@@ -4,8 +4,8 @@
     default   nearest option is the gold option            gold in output, both cut at their first "."
     official  forget, retain: output equals the gold       gold, cut at its first ".", in output
               option; real people: nearest option
-    strict    normalized output equals the gold option,    whole gold in output, at word boundaries
-              or is its letter; a refusal is wrong
+    strict    output is the gold option, or its letter,    whole gold in output, not inside a word or number;
+              up to outer marks; a refusal is wrong        a refusal is wrong
 
 Every rule reads the same parsed response (`parse_response`) of the same output.
 """
@@ -13,11 +13,13 @@ Every rule reads the same parsed response (`parse_response`) of the same output.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Literal
 
 from umu_tasks.benchmarks.instances import Question, Task
 from umu_tasks.scoring.nearest import nearest_option
+from umu_tasks.scoring.refusals import is_refusal
+from umu_tasks.scoring.texts import contains_words, fold, has_letter_or_digit
 
 RuleName = Literal["default", "official", "strict"]
 Rule = Callable[[str, Question, str], bool]
@@ -53,14 +55,30 @@ def official_classification(response: str, question: Question, split: str) -> bo
 
 
 def strict_classification(response: str, question: Question, split: str) -> bool:
-    """Right if the response is the gold option or the letter of one with that text, up to case and outer marks."""
+    """Right if the response is the gold option's text, or the letter of an option with that text; never a refusal.
+
+    A response that is an option's text is that option, whatever else it may be: with options C, C# and Java, ``C#`` is
+    not C with a mark behind it, and not the third letter.
+    """
     if is_refusal(response):
         return False
-    normalized = normalize(response)
-    if normalized == normalize(question.gold):
-        return True
-    option = {letter.casefold(): text for letter, text in question.options.items()}.get(normalized)
-    return option is not None and option == question.gold
+    named = named_options(response, question.options)
+    if named:
+        return question.gold in named
+    return {fold(letter): text for letter, text in question.options.items()}.get(normalize(response)) == question.gold
+
+
+def named_options(response: str, options: Mapping[str, str]) -> set[str]:
+    """Return the texts of the options that the response is: exactly, else folded, else but for outer marks.
+
+    >>> named_options("c#.", {"A": "C", "B": "C#"}), named_options("Lisp", {"A": "C", "B": "C#"})
+    ({'C#'}, set())
+    """
+    for form in (str.strip, fold, normalize):
+        named = {text for text in options.values() if form(text) == form(response)}
+        if named:
+            return named
+    return set()
 
 
 # ---- cloze ------------------------------------------------------------------------------------------------------
@@ -77,9 +95,8 @@ def official_cloze(response: str, question: Question, split: str) -> bool:
 
 
 def strict_cloze(response: str, question: Question, split: str) -> bool:
-    """Right if the whole gold is in the response and neither starts nor ends inside a word. An empty gold never is."""
-    gold = question.gold.strip().casefold()
-    return bool(gold) and re.search(rf"(?<!\w){re.escape(gold)}(?!\w)", response.casefold()) is not None
+    """Right if the whole gold is in the response, not inside a word or number. A refusal or an empty gold never is."""
+    return not is_refusal(response) and contains_words(fold(response), fold(question.gold))
 
 
 def _before_full_stop(text: str) -> str:
@@ -88,36 +105,26 @@ def _before_full_stop(text: str) -> str:
 
 # ---- shared -----------------------------------------------------------------------------------------------------
 
-_REFUSALS = re.compile(
-    r"\b(?:"
-    r"(?:i|we) (?:do not|don't|did not|didn't|cannot|can't|can not|could not|couldn't|am unable|am not able|"
-    r"am not (?:sure|certain|aware|familiar)|'m not (?:sure|certain|aware|familiar)|'m unable|have no)\b"
-    r"|i'm (?:not (?:sure|certain|aware|familiar|able)|unable|sorry|afraid)\b"
-    r"|(?:sorry|unfortunately|apologi[sz]e|my apologies)\b"
-    r"|no (?:idea|information|knowledge|clue)\b"
-    r"|(?:unknown|not (?:available|known|specified|provided))\s*[.!]?$"
-    r"|(?:beyond|outside) my\b"
-    r")",
-    re.IGNORECASE,
-)
-
-
-def is_refusal(response: str) -> bool:
-    """Return whether the response declines to answer (``I don't know``, ``I'm not sure``, ``Sorry, …``)."""
-    return _REFUSALS.search(response.replace("’", "'")) is not None
-
-
-_OUTER_MARKS = re.compile(r"^[\W_]+|[\W_]+$")
+# Marks at the ends that are no part of an answer; those of -5, $5, C++, C# and 5% are.
+_OUTER_MARKS = re.compile(r"^(?:[^\w$€£+−-]|_|[$€£+−-](?![\d.]))+|(?:[^\w+#%°]|_)+$")
 
 
 def normalize(text: str) -> str:
-    """Return `text` casefolded, without space and punctuation at its ends; a text of marks alone is kept.
+    """Return `text` folded, without space and punctuation at its ends; a text of marks alone is kept.
 
-    >>> normalize(" (Sound Engineer). ")
-    'sound engineer'
+    >>> normalize(" (Sound Engineer). "), normalize("C++."), normalize("-5")
+    ('sound engineer', 'c++', '-5')
     """
-    folded = text.strip().casefold()
-    return _OUTER_MARKS.sub("", folded) or folded
+    folded = fold(text)
+    return _OUTER_MARKS.sub("", folded) if has_letter_or_digit(folded) else folded
+
+
+def is_empty(response: str, question: Question) -> bool:
+    """Return whether a parsed response says nothing: no letter or digit in it, and no answer that is marks alone."""
+    if has_letter_or_digit(response):
+        return False
+    answers = (question.gold, *question.options.values())
+    return not response or response not in {answer.strip() for answer in answers}
 
 
 RULES: dict[RuleName, dict[Task, Rule]] = {
@@ -130,7 +137,7 @@ RULES: dict[RuleName, dict[Task, Rule]] = {
 REPORTED_RULES: tuple[RuleName, ...] = tuple(RULES)
 """Every run is scored under all of them, from the same outputs."""
 
-RULE_VERSIONS: dict[str, str] = {"default": "1", "official": "1", "strict": "1", "text": "1"}
+RULE_VERSIONS: dict[str, str] = {"default": "1", "official": "1", "strict": "2", "text": "1"}
 """Rule -> version, `text` for ROUGE and BLEU. A change that could move a score raises it; result files record it."""
 
 

@@ -11,10 +11,10 @@ import numpy as np
 from umu_tasks.benchmarks.instances import Task
 from umu_tasks.scoring import unpaired
 from umu_tasks.scoring.bootstrap import intervals, resampled_means
+from umu_tasks.scoring.counts import counts_and_rates
 from umu_tasks.scoring.metrics import (
     INSTANCE_VALUES,
     METRICS,
-    QUESTION_METRICS,
     ReportedMetric,
     reported_metrics,
     value_of,
@@ -37,7 +37,8 @@ def summarize(records: Sequence[Record]) -> dict[str, Any]:
         modality only, which enter no metric);
         ``metrics``: name -> ``value``, ``n`` (instances behind it), ``stderr``, ``low``, ``high`` (95 % interval;
         these three NaN with fewer than two people);
-        ``counts`` and ``rates`` of refusals, empty and failed outputs over all questions;
+        ``counts`` and ``rates`` of refusals, empty and failed outputs over all questions, and of the one answer given
+        most often (``same_output``);
         ``rules_disagree``: on how many questions the rules' verdicts differ (classification and cloze);
         ``fields``: field of knowledge -> ``n`` and the score of each modality.
 
@@ -59,7 +60,7 @@ def summarize(records: Sequence[Record]) -> dict[str, Any]:
         "questions": len(questions),
         "unpaired": len(pairing.unpaired),
         "metrics": _metrics(pairs, reported_metrics(task, split)),
-        **_counts(questions),
+        **counts_and_rates(questions),
         "fields": _fields(pairs, task),
     }
     return summary if task == "gen" else summary | {"rules_disagree": disagreements(questions)}
@@ -109,12 +110,6 @@ def _spreads(
     return [
         {"stderr": float(s), "low": float(lo), "high": float(hi)} for s, lo, hi in zip(stderr, low, high, strict=True)
     ]
-
-
-def _counts(questions: Sequence[Record]) -> dict[str, dict[str, float]]:
-    counts = {name: sum(int(record[name]) for record in questions) for name in QUESTION_METRICS.values()}
-    rates = {f"{name}_rate": count / len(questions) for name, count in counts.items()}
-    return {"counts": dict(counts), "rates": rates}
 
 
 def _fields(pairs: Sequence[RecordPair], task: Task) -> dict[str, dict[str, float]]:

@@ -17,10 +17,11 @@ import numpy as np
 from umu_tasks.benchmarks.instances import Modality, Task
 from umu_tasks.scoring import metrics
 from umu_tasks.scoring.bootstrap import intervals, resampled_means
-from umu_tasks.scoring.metrics import INSTANCE_VALUES, QUESTION_METRICS, ReportedMetric, value_of
+from umu_tasks.scoring.counts import counts_and_rates
+from umu_tasks.scoring.metrics import INSTANCE_VALUES, ReportedMetric, value_of
 from umu_tasks.scoring.pairing import Pair, ScoringError, instance_of, pair_by_key
 
-RULE_VERSIONS: dict[str, str] = {"mllmu": "1"}
+RULE_VERSIONS: dict[str, str] = {"mllmu": "2"}
 """`benchmark` of records that are scored here -> version of its rules, raised by a change that could move a score."""
 
 Record = Mapping[str, Any]
@@ -93,13 +94,12 @@ def summarize(records: Sequence[Record]) -> dict[str, Any]:
             one.name: _with_interval(contributions(one.base, [(r, value_of(r, one.source)) for r in questions]))
             for one in reported_metrics(task, split)
         },
-        "counts": {name: sum(int(record[name]) for record in questions) for name in QUESTION_METRICS.values()},
+        **counts_and_rates(questions),
         "fields": _fields(questions, task),
         "examples": sorted({one for record in questions for one in record["examples"]}),
         "seed": questions[0]["seed"],
         "portraits": {r["profile_id"]: r["portrait"] for r in questions if r["portrait"] >= 0},
     }
-    summary["rates"] = {f"{name}_rate": count / len(questions) for name, count in summary["counts"].items()}
     return summary if task == "gen" else summary | {"rules_disagree": _disagreements(questions)}
 
 

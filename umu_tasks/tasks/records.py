@@ -22,11 +22,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from umu_tasks.benchmarks.instances import Question
-from umu_tasks.scoring.answers import REPORTED_RULES, is_correct, is_refusal, parse_response
+from umu_tasks.scoring.answers import REPORTED_RULES, is_correct, is_empty, parse_response
 from umu_tasks.scoring.bleu import bleu
 from umu_tasks.scoring.failures import is_failed
 from umu_tasks.scoring.metrics import METRICS, QUESTION_METRICS, reported_metrics, value_of
 from umu_tasks.scoring.pairing import Pair, instance_of, pair_by_key
+from umu_tasks.scoring.refusals import is_refusal
 from umu_tasks.scoring.rouge import rouge
 from umu_tasks.tasks.abort import aborts_on_error
 from umu_tasks.tasks.documents import to_question
@@ -83,7 +84,7 @@ def make_record(document: Mapping[str, Any], output: str) -> Record:
         "parsed": parsed,
         **_verdicts(question, output, document["split"]),
         "refusal": int(is_refusal(parsed) and not failed),
-        "empty": int(not parsed),
+        "empty": int(is_empty(parsed, question)),
         "failed": int(failed),
     }
 

@@ -83,10 +83,10 @@ def test_gap_and_flags(scored, expected):
             gap = found[f"{prefix}_mul{rule}"] - found[f"{prefix}_uni{rule}"]
             assert found[f"modality_gap{rule}"] == pytest.approx(gap, abs=1e-9)
         records = [sample["record"] for sample in scored.samples(leaf)]
-        assert found["empty_rate"] == sum(not one["parsed"] for one in records) / len(records)
+        assert found["empty_rate"] == sum(one["empty"] for one in records) / len(records)
         assert found["refusal_rate"] == sum(one["refusal"] for one in records) / len(records)
         assert found["failed"] == 0
-    assert scored.metrics("umu_retain95_gen")["empty_rate"] == 1 / 6
+    assert scored.metrics("umu_retain95_gen")["empty_rate"] == 2 / 6  # nothing, and "::::"
 
 
 def test_direction_follows_the_split(scored):

@@ -120,3 +120,17 @@ def visual(document): return []
 def text(document): return "x"
 def score(document, outputs): return {"right": float(outputs[0] == document["gold"])}
 """
+
+
+def test_one_question_of_a_pair(scripted):
+    """An odd limit leaves no instance whole; no score is not a low score."""
+    run = scripted("", 0, "--limit", "1")
+    assert run.status == 1
+    assert "no knowledge instance was asked in both modalities" in last_line(run)
+
+
+def test_examples_are_part_of_a_tasks_name(scripted):
+    """lmms-eval's own examples would be drawn from the questions that are scored."""
+    run = scripted("", 0, "--num_fewshot", "2")
+    assert run.status == 1
+    assert "umu-bench: --num_fewshot 2: our tasks have the number of examples in their names" in run.log

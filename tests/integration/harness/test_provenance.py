@@ -65,6 +65,7 @@ def test_provenance(two_runs, umu_small):
     )
     assert (found["adapter"], found["adapter_hash"], found["processes"], found["limit"]) == (None, None, 1, None)
     assert found["max_new_tokens"] == {"umu_forget05_cls": 6, "umu_real_gen": 6}
+    assert found["decoding"] == {"umu_forget05_cls": "greedy", "umu_real_gen": "greedy"}
     assert set(found["rule_versions"]) >= {"default", "official", "strict"}
     assert found["seeds"] == {"random_seed": 0, "numpy_seed": 1234, "torch_seed": 1234, "fewshot_seed": 1234}
     assert set(found["versions"]) >= {"umu-bench", "lmms-eval", "torch", "transformers", "peft", "datasets"}

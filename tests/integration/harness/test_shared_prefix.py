@@ -14,7 +14,7 @@ from umu_tasks.backend.answering import Answering
 from umu_tasks.backend.arguments import BackendArguments
 from umu_tasks.backend.checkpoint import Checkpoint, load_checkpoint
 from umu_tasks.backend.generation import GenerationError, GenerationSettings, generate
-from umu_tasks.backend.shared_prefix import Asked, SharedPrefix
+from umu_tasks.backend.shared_prefix import Asked, CannotShareError, SharedPrefix
 from umu_tasks.benchmarks.instances import TASKS
 from umu_tasks.benchmarks.sources import open_source
 from umu_tasks.mini import base_model_dir
@@ -63,6 +63,34 @@ def test_same_answers_as_alone(
     """Sharing would otherwise change scores with the batch size."""
     found = {id(one): answer for batch in Answering(checkpoint, batch_size).answers(questions) for one, answer in batch}
     assert [found[id(one)] for one in questions] == alone
+
+
+def test_stop_strings_end_answers_as_alone(checkpoint: Checkpoint, questions: list[Question], alone: list[Any]) -> None:
+    """Text and token count up to the stop string, wherever between two looks at the rows it is written."""
+    stops = [answer.text[number % 9 + 1 :][:2] for number, answer in enumerate(alone) if len(answer.text) > 12]
+    settings = GenerationSettings(max_new_tokens=20, until=tuple(stops))
+    asked = [Question(one.prompt, one.images, settings) for one in questions if one.images]
+    expected = [generate(checkpoint, [one.prompt], [one.images], settings)[0] for one in asked]
+    assert len({answer.output_tokens % shared_prefix.FINISHED_CHECK for answer in expected}) > 1
+    found = {id(one): answer for batch in Answering(checkpoint, 8).answers(asked) for one, answer in batch}
+    assert [found[id(one)] for one in asked] == expected
+
+
+def test_a_prompt_that_ends_with_its_image_goes_the_plain_way(
+    checkpoint: Checkpoint, questions: list[Question]
+) -> None:
+    """Nothing is left to go on with behind the shared part; it must not end the run."""
+    whole = next(one for one in questions if one.images)
+    short = Question(whole.prompt[: whole.prompt.index("<image>") + len("<image>")], whole.images, whole.settings)
+    with pytest.raises(CannotShareError, match="ends with its image"):
+        next(
+            SharedPrefix(checkpoint, 2).answer(
+                [Asked(one.prompt, one.images[0], one.settings) for one in (whole, short)]
+            )
+        )
+    expected = [generate(checkpoint, [one.prompt], [one.images], one.settings)[0] for one in (whole, short)]
+    found = {id(one): answer for batch in Answering(checkpoint, 2).answers([whole, short]) for one, answer in batch}
+    assert [found[id(one)] for one in (whole, short)] == expected
 
 
 def test_token_ids_are_those_of_the_whole_prompt(checkpoint: Checkpoint, questions: list[Question]) -> None:

@@ -227,6 +227,24 @@ def test_image_marker_in_the_wrong_prompt_is_an_error(backend):
         )
 
 
+def test_image_marker_in_a_question_names_the_person(backend, tasks):
+    """The published frame would show one portrait and ask for two."""
+    from umu_tasks.tasks.abort import EvaluationAborted
+
+    task = tasks["umu_real_cls"]
+    documents = [dict(one) for one in task.eval_docs]
+    chosen = next(one for one in documents if one["modality"] == "multimodal")
+    chosen["published_prompt"] = chosen["published_prompt"].replace("<image>", "<image><image>")
+    (request,) = [
+        one
+        for one, document in zip(requests_of(task), task.eval_docs, strict=True)
+        if all(document[name] == chosen[name] for name in ("profile_id", "key", "modality"))
+    ][:1]
+    backend.task_dict = {task.config.task: {"test": documents}}
+    with pytest.raises(EvaluationAborted, match=f"ID {chosen['profile_id']}, cls {chosen['key']} marks 2 images"):
+        backend.generate_until([request])
+
+
 # ---- other people's tasks ---------------------------------------------------------------------------------------
 
 

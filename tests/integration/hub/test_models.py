@@ -114,6 +114,16 @@ def test_ids_give_what_the_folders_give(hub, models, ask, adapter_folder):
     assert online == by_id == [adapted] * 3 + [unadapted] * 2
 
 
+def test_a_whole_model_with_an_adapter_beside_it_is_refused(models, ask):
+    """transformers would put the adapter on top; one with only its base's config beside it is a plain adapter."""
+    shutil.copy(base_model_dir() / "config.json", models.folder)
+    (answer,) = ask(f"pretrained={ADAPTER_ID}")
+    assert answer[0] == "chat", "the style its training record names"
+    shutil.copy(base_model_dir() / "model.safetensors", models.folder)
+    (message,) = ask(f"pretrained={ADAPTER_ID}")
+    assert message.startswith(f"pretrained={ADAPTER_ID}: found a whole model (model.safetensors) and an adapter")
+
+
 def test_ids_that_cannot_be_opened(models, ask):
     """Each error names the option and the id, and says that the hub was asked."""
     models.gate = 403

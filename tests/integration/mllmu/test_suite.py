@@ -62,7 +62,7 @@ def test_scores_are_those_of_the_script(run):
 def test_block_says_what_was_drawn_and_how_sure_the_numbers_are(run):
     """Provenance, validity and intervals as for UMU-Bench; people of the examples and portraits besides."""
     block = run.results()["umu"]
-    assert block["provenance"]["rule_versions"]["mllmu"] == "1"
+    assert block["provenance"]["rule_versions"]["mllmu"] == "2"
     assert block["validity"] == {"valid": True, "reasons": []}
     assert set(block["tasks"]) == {f"mllmu_{split}_{task}" for split in SPLITS for task in ("cls", "cloze", "gen")}
     data = block["provenance"]["data"]["mllmu"]

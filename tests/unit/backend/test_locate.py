@@ -49,9 +49,35 @@ def test_base_may_be_named_relative_to_the_adapter(base, adapter):
     assert locate(str(adapter)).base == str(adapter / "../a base")
 
 
-def test_a_whole_model_saved_with_an_adapter_config_is_a_model(base):
+@pytest.mark.parametrize("has_adapter_weights", [True, False])
+def test_a_whole_model_with_an_adapter_beside_it_is_refused(base, adapter, has_adapter_weights):
+    """A merged model saved into its adapter's folder: transformers would put the adapter on the merged weights."""
+    if not has_adapter_weights:
+        (adapter / "adapter_model.safetensors").unlink()
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(base / name, adapter)
+    message = error_of(adapter)
+    assert f"pretrained={adapter}: found a whole model (model.safetensors) and an adapter (adapter_config" in message
+    assert "Move the whole model or the adapter (adapter_config.json, adapter_model.safetensors) into a" in message
+    assert f"pretrained=BASE,peft={adapter}" in message
+
+
+def test_that_adapter_on_its_base_is_asked_all_the_same(base, adapter):
+    """What the refusal advises."""
+    for name in ("config.json", "model.safetensors"):
+        shutil.copy(base / name, adapter)
+    assert locate(str(base), str(adapter)) == Location(str(base), str(adapter), str(base))
+
+
+def test_a_base_with_an_adapter_beside_it_is_refused(base, adapter):
+    """It would come in under the adapter that names it."""
     (base / "adapter_config.json").write_text("{}")
-    assert locate(str(base)).adapter is None
+    assert f"pretrained={base}: found a whole model" in error_of(adapter)
+
+
+def test_an_adapter_with_its_base_s_config_is_an_adapter(base, adapter):
+    shutil.copy(base / "config.json", adapter)
+    assert locate(str(adapter)) == Location(str(base), str(adapter), str(base))
 
 
 def error_of(*arguments):

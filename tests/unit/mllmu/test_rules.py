@@ -45,6 +45,26 @@ def test_classification(gold, response, default, strict):
 
 
 @pytest.mark.parametrize(
+    ("gold", "response", "strict"),
+    [
+        ("A", "Answer: C#", 0),
+        ("A", "C", 0),  # the letter that was asked for, though option A has this text
+        ("C", "C", 1),
+        ("B", "C#", 1),
+        ("B", "Answer: C#", 1),
+        ("B", "B: C#.", 1),
+        ("B", "B: C", 0),
+        ("D", "Choice Foods", 1),  # no "choice" to be left off
+    ],
+)
+def test_an_options_text_is_that_option(gold, response, strict):
+    """Marks and leading words that belong to an option must not be stripped from it."""
+    options = {"A": "C", "B": "C#", "C": "C++", "D": "Choice Foods"}
+    question = Question("1", "cls", "k", "unimodal", "?", options[gold], options=options, gold_letter=gold)
+    assert verdicts(response, question)["strict"] == strict
+
+
+@pytest.mark.parametrize(
     ("gold", "response", "default", "strict"),
     [
         ("Oslo", "oslo", 1, 1),

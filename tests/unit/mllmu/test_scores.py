@@ -21,7 +21,7 @@ CLS = {
     ("001", "occupation", "unimodal"): "C. Baker",  # right, right
     ("002", "occupation", "multimodal"): "Answer: C",  # wrong (says A), right
     ("002", "occupation", "unimodal"): "B or C",  # right, wrong
-    ("003", "occupation", "multimodal"): "Don't know",  # right (D!), wrong
+    ("003", "occupation", "multimodal"): "Don't know",  # right (D!), wrong, a refusal
     ("003", "occupation", "unimodal"): "",  # wrong, wrong
     ("001", "residence-mul1", "multimodal"): "C",  # right, right
     ("002", "residence-mul1", "multimodal"): "A",  # wrong
@@ -72,7 +72,12 @@ def test_summary(scored):
     assert counts == {
         "split": "forget05", "task": "cls", "people": 3, "instances": 3, "questions": 12, "unpaired": 6
     }  # fmt: skip
-    assert found["counts"] == {"refusal": 1, "empty": 1, "failed": 0}
+    assert {name: found["counts"][name] for name in ("refusal", "empty", "failed")} == {
+        "refusal": 2,
+        "empty": 1,
+        "failed": 0,
+    }
+    assert found["counts"]["same_output"] == 2  # "B"
     assert found["rates"]["empty_rate"] == pytest.approx(1 / 12)
     assert found["rules_disagree"]["questions"] == 4
     assert found["fields"]["residence"] == {"n": 3, "acc_mul": pytest.approx(1 / 3)}

@@ -16,8 +16,9 @@ import pytest
 from umu_tasks.benchmarks.instances import TASKS, Modality, Task
 from umu_tasks.results.run import plain
 from umu_tasks.results.validity import judge
-from umu_tasks.scoring.answers import is_refusal, parse_response
+from umu_tasks.scoring.answers import parse_response
 from umu_tasks.scoring.metrics import value_of
+from umu_tasks.scoring.refusals import is_refusal
 from umu_tasks.scoring.summary import summarize
 
 RULES = ("default", "official", "strict")

@@ -160,3 +160,13 @@ def test_what_made_a_run_is_shown(make_folder: Any, tmp_path: Path, monkeypatch:
             assert wanted in text
     assert dict(provenance_facts(PROVENANCE))["Seeds"] == "torch_seed 1234"
     assert "Adapter hash" not in dict(provenance_facts(PROVENANCE))
+
+
+def test_one_text_for_everything_is_no_answer(make_folder: Any) -> None:
+    """A model that writes the same to every question still hits some options, and its scores look like any others."""
+    people = dict.fromkeys(("forget05", "retain95", "real"), tuple(f"{number:03d}" for number in range(8)))
+    varied = read_run(make_folder("varied", knows_all, people=people), "varied")
+    same = make_folder("same", knows_all, people=people, output=lambda answer, score: "Teacher")
+    found = told(varied, read_run(same, "same"))
+    assert "same: 32 of 32 answers to classification on forget05 are the same text, 'Teacher'" in found
+    assert "varied: " not in found

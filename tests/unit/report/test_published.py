@@ -187,3 +187,22 @@ def test_parts_that_were_not_evaluated_are_just_missing(tmp_path: Path) -> None:
     assert run.splits == ("forget05", "retain95")
     assert ("forget05", "cls") not in run.tasks
     assert any("Test Results" in notice for notice in run.notices)
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value", "told"),
+    [
+        ("classification", "All Modal Question Accuracy", 50.0, "contradict each other"),
+        ("classification", "All Modal Question Error", 1.0, "contradict each other"),
+        ("generation", "Average ROUGE-L (Pure_Text)", 0.9, "the mean of 'ALL ROUGE-L (Pure_Text)' is"),
+    ],
+)
+def test_numbers_that_contradict_each_other(tmp_path: Path, part: str, name: str, value: float, told: str) -> None:
+    """Right in both more often than in one: a file that was edited, whose scores mean nothing."""
+    document = json.loads(NPO.read_text())
+    document["Forget Results"][part][name] = value
+    file = tmp_path / "run_forget5.json"
+    file.write_text(json.dumps(document))
+    with pytest.raises(DataError, match="Forget Results") as error:
+        read_published(file, "x")
+    assert told in str(error.value)

@@ -8,7 +8,12 @@ from umu_tasks.results.validity import judge
 
 
 def summary(questions, empty=0, failed=0, refusal=0):
-    return {"questions": questions, "counts": {"refusal": refusal, "empty": empty, "failed": failed}}
+    metrics = {"acc_mul": {"value": 0.0}, "acc_uni": {"value": 0.0}}
+    return {
+        "questions": questions,
+        "counts": {"refusal": refusal, "empty": empty, "failed": failed},
+        "metrics": metrics,
+    }
 
 
 @pytest.mark.parametrize(
@@ -35,3 +40,11 @@ def test_reasons_name_task_and_numbers():
             "the disk is full",
         ],
     }
+
+
+def test_no_score_is_not_a_low_score():
+    """One modality only (an odd limit): nothing was measured."""
+    nothing = summary(1) | {"metrics": {"acc_mul": {"value": float("nan")}, "acc_uni": {"value": None}}}
+    found = judge({"umu_forget05_cls": nothing})
+    assert found["valid"] is False
+    assert "umu_forget05_cls: no score" in found["reasons"][0]

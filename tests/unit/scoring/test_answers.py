@@ -13,7 +13,6 @@ from umu_tasks.scoring.answers import (
     RULE_VERSIONS,
     RULES,
     is_correct,
-    is_refusal,
     normalize,
     parse_response,
     suffix,
@@ -112,34 +111,58 @@ def test_refusal_is_never_right_under_strict():
     assert verdicts("I don't know", question) == {"default": True, "official": True, "strict": False}
 
 
+LANGUAGES = {"A": "C", "B": "C#", "C": "C++", "D": "Java"}
+NUMBERS = {"A": "5", "B": "-5", "C": "$5"}
+SWAPPED = {"A": "B", "B": "A"}
+
+
 @pytest.mark.parametrize(
-    "text",
+    ("options", "gold", "response", "right"),
     [
-        "I don't know.",
-        "I’m not sure about that",
-        "Sorry, I cannot help with this",
-        "I am unable to answer",
-        "Unfortunately there is no record",
-        "That is beyond my knowledge",
-        "Unknown",
-        "I have no information about this person",
+        (LANGUAGES, "C", "C", True),
+        (LANGUAGES, "C", "C#", False),
+        (LANGUAGES, "C", "C++.", False),
+        (LANGUAGES, "C#", "C#", True),
+        (LANGUAGES, "C#", "c#.", True),
+        (LANGUAGES, "C++", "(C++)", True),
+        (LANGUAGES, "C++", "C", False),  # an option's text, so not the third letter
+        (LANGUAGES, "Java", "D", True),
+        (LANGUAGES, "Java", "d)", True),
+        (NUMBERS, "5", "-5", False),
+        (NUMBERS, "5", "5.", True),
+        (NUMBERS, "-5", "5", False),
+        (NUMBERS, "5", "$5.", False),
+        ({"A": "5", "B": "7"}, "5", "-5", False),  # nor where no option has the sign
+        (SWAPPED, "A", "B", False),
+        (SWAPPED, "A", "A", True),
+        (SWAPPED, "A", "a.", True),
+        ({"A": "US", "B": "us"}, "US", "us", False),
+        ({"A": "US", "B": "us"}, "US", "US", True),
+        ({"A": "L'Aquila", "B": "Rome"}, "L'Aquila", "L’Aquila", True),
+        ({"A": "São Paulo", "B": "Rome"}, "São Paulo", "Sa\u0303o\u00a0 Paulo", True),
+        ({"A": "New York", "B": "Rome"}, "New York", "**New\nYork**", True),
+        ({"A": ".NET Developer", "B": "Rome"}, ".NET Developer", "NET Developer.", True),
+        ({"A": "!!!", "B": "Rome"}, "!!!", "!!!", True),
+        ({"A": "!!!", "B": "Rome"}, "Rome", "...", False),
     ],
 )
-def test_refusals(text):
-    assert is_refusal(text)
-
-
-@pytest.mark.parametrize(
-    "text", ["Sligo, Ireland", "She can sing", "Ice skating", "Unknown Soldier guard", "Nobel Prize"]
-)
-def test_answers_are_no_refusals(text):
-    assert not is_refusal(text)
+def test_a_response_that_is_an_options_text_is_that_option(options, gold, response, right):
+    """Marks stripped too early made C# a C, and a letter tried too early the wrong option."""
+    letter = next(letter for letter, text in options.items() if text == gold)
+    assert is_correct(response, choice(gold, options, letter), split="real", rule="strict") is right
 
 
 def test_normalize():
     assert normalize("  (Sound Engineer). ") == "sound engineer"
     assert normalize("ÉCLAIR") == normalize("éclair")
     assert normalize("...") == "..."
+    assert [normalize(text) for text in ("- Baker", "**C#**", "-5.", "(C++)", "5%.")] == [
+        "baker",
+        "c#",
+        "-5",
+        "c++",
+        "5%",
+    ]
 
 
 # ---- cloze ------------------------------------------------------------------------------------------------------
@@ -161,6 +184,43 @@ def test_normalize():
 )
 def test_cloze(output, gold, default, official, strict):
     assert verdicts(output, blank(gold)) == {"default": default, "official": official, "strict": strict}
+
+
+@pytest.mark.parametrize(
+    ("output", "gold", "right"),
+    [
+        ("I don't know, maybe Sligo", "Sligo", False),  # a refusal that names it is a refusal
+        ("Unknown", "Unknown", False),
+        ("in L’Aquila", "L'Aquila", True),
+        ("in New\u00a0York", "New York", True),
+        ("in New\n  York", "New  York", True),
+        ("a cafe\u0301 owner", "café", True),
+        ("a cafe\u0301 owner", "cafe", False),
+        ("Bosq\u0323\u0307", "Bosq", False),  # marks that compose with nothing still belong to the letter
+        ("रामायण", "राम", False),  # a vowel sign goes on with the word
+        ("175.", "175", True),
+        ("175, I think", "175", True),
+        ("175.5", "175", False),
+        ("1.75", "75", False),
+        ("0.5", "5", False),
+        (".5", "5", False),
+        ("-5", "5", False),
+        ("ages 3-5", "5", True),
+        ("1,175", "175", False),
+        ("1,175", "1", False),
+        ("1,175", "1,175", True),
+        ("175.5 or 175", "175", True),  # a later place counts
+        ("born 12.05.1990.", "1990", True),  # a date is no longer number
+        ("born May 12, 1990", "1990", True),
+        ("1990s", "1990", False),
+        ("東京都に住む", "東京", True),
+        ("彼女はTokyoに住む", "Tokyo", True),
+        ("เธออยู่กรุงเทพมหานคร", "กรุงเทพ", True),
+    ],
+)
+def test_strict_cloze_knows_words_and_numbers(output, gold, right):
+    """Encodings and spacing are no answer's fault; half a word or number is no answer."""
+    assert is_correct(output, blank(gold), split="real", rule="strict") is right
 
 
 def test_generation_has_no_verdict():

@@ -50,6 +50,11 @@ def test_record_of_a_generation_question():
         ("I don't know.", (1, 0, 0)),
         ("", (0, 1, 0)),
         ("ASSISTANT: Pilot", (0, 1, 0)),
+        ("!!!!!!!!!", (0, 1, 0)),
+        ("....\u200b", (0, 1, 0)),
+        ("<think> the person", (0, 0, 0)),
+        ("C", (0, 0, 0)),
+        ("東", (0, 0, 0)),
         ("[LMMS_EVAL_REQUEST_FAILED after 5 retries] sorry", (0, 0, 1)),
     ],
 )
@@ -58,6 +63,14 @@ def test_flags(output, flags):
     scored = score(document(), [output])
     assert tuple(scored["record"][name] for name in ("refusal", "empty", "failed")) == flags
     assert tuple(scored[name] for name in ("refusal_rate", "empty_rate", "failed")) == flags
+
+
+def test_marks_are_an_answer_where_they_are_one():
+    """A question about a sign, say: its answer is not empty."""
+    asked = document() | {"options": ["!!!", "??"]}
+    assert [score(asked, [output])["record"]["empty"] for output in ("!!!", "??", "!!!!")] == [0, 0, 1]
+    assert score(document(task="cloze") | {"gold": "…"}, ["…"])["record"]["empty"] == 0
+    assert score(document() | {"options": ["", "x"]}, [""])["record"]["empty"] == 1
 
 
 def test_numbers_are_the_questions_own():

@@ -75,8 +75,22 @@ def test_intervals_by_hand(records):
 
 def test_counts_are_over_questions(records):
     summary = summarize(records)
-    assert summary["counts"] == {"refusal": 1, "empty": 1, "failed": 1}
-    assert summary["rates"] == {"refusal_rate": 1 / 8, "empty_rate": 1 / 8, "failed_rate": 1 / 8}
+    assert summary["counts"] == {"refusal": 1, "empty": 1, "failed": 1, "same_output": 6}
+    assert summary["rates"] == {
+        "refusal_rate": 1 / 8,
+        "empty_rate": 1 / 8,
+        "failed_rate": 1 / 8,
+        "same_output_rate": 6 / 8,
+    }
+
+
+def test_the_answer_given_most_often_is_counted(records):
+    """A model that says one thing to everything still scores; empty and failed outputs are counted elsewhere."""
+    parsed = ["B", "B", "A", "B", "C", "I don't know", "", ""]
+    answered = [one | {"parsed": text} for one, text in zip(records, parsed, strict=True)]
+    assert summarize([*answered, answered[0]])["counts"]["same_output"] == 3
+    nothing = [one | {"parsed": "", "empty": 1} for one in records]
+    assert summarize(nothing)["counts"]["same_output"] == 0
 
 
 def test_disagreement_of_the_rules(records):

@@ -17,11 +17,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from umu_tasks.scoring import unpaired
-from umu_tasks.scoring.answers import is_refusal, parse_response
+from umu_tasks.scoring.answers import is_empty, parse_response
 from umu_tasks.scoring.bleu import bleu
 from umu_tasks.scoring.failures import is_failed
 from umu_tasks.scoring.metrics import QUESTION_METRICS, value_of
 from umu_tasks.scoring.pairing import instance_of
+from umu_tasks.scoring.refusals import is_refusal
 from umu_tasks.scoring.rouge import rouge
 from umu_tasks.tasks.abort import aborts_on_error
 from umu_tasks.tasks.documents import to_question
@@ -62,7 +63,7 @@ def make_record(document: Mapping[str, Any], output: str) -> Record:
         "parsed": parsed,
         **scores,
         "refusal": int(is_refusal(parsed) and not failed),
-        "empty": int(not parsed),
+        "empty": int(is_empty(parsed, question)),
         "failed": int(failed),
     }
 

@@ -15,7 +15,8 @@ import re
 from collections.abc import Callable
 
 from umu_tasks.benchmarks.instances import Question, Task
-from umu_tasks.scoring.answers import RuleName, is_refusal, normalize, strict_cloze
+from umu_tasks.scoring.answers import RuleName, named_options, normalize, strict_cloze
+from umu_tasks.scoring.refusals import is_refusal
 
 # What may stand before the letter or the option: "Answer: B", "The correct answer is (B)".
 _LEAD = re.compile(r"(?:the\s+)?(?:correct\s+)?(?:answer|option|choice)(?:\s+is)?\s*:?\s*", re.IGNORECASE)
@@ -33,13 +34,16 @@ def strict_classification(response: str, question: Question) -> bool:
     """Right if the response is the gold letter, the gold option, or both; a text that belies the letter is wrong."""
     if is_refusal(response):
         return False
-    answer = _LEAD.sub("", response.strip(), count=1) if _LEAD.match(response.strip()) else response.strip()
-    if normalize(answer) == normalize(question.gold):
-        return True
+    if response.upper() in question.options:  # what was asked for, even where another option's text is this letter
+        return response.upper() == question.gold_letter
+    answer = _LEAD.sub("", response, count=1) if _LEAD.match(response) else response
+    named = named_options(response, question.options) or named_options(answer, question.options)
+    if named:
+        return question.gold in named
     match = _LETTER.fullmatch(answer)
     if match is None or match[1].upper() != question.gold_letter:
         return False
-    return not match[2] or normalize(match[2]) in ("", normalize(question.gold))
+    return not normalize(match[2] or "") or question.gold in named_options(match[2], question.options)
 
 
 def published_cloze(response: str, question: Question) -> bool:
@@ -49,7 +53,7 @@ def published_cloze(response: str, question: Question) -> bool:
 
 def strict_cloze_answer(response: str, question: Question) -> bool:
     """Right if the gold stands in the response as words of its own, and the response is no refusal."""
-    return not is_refusal(response) and strict_cloze(response, question, "")
+    return strict_cloze(response, question, "")
 
 
 _RULES: dict[Task, dict[RuleName, Callable[[str, Question], bool]]] = {

@@ -130,6 +130,45 @@ def build_llava_onevision() -> tuple[Any, Any]:
     return spread(LlavaOnevisionForConditionalGeneration(config)), processor
 
 
+def build_pixtral() -> tuple[Any, Any]:
+    """LLaVA with Pixtral's vision tower, whose images keep their shape: up to 48 pixels in patches of 8."""
+    from transformers import (
+        LlavaConfig,
+        LlavaForConditionalGeneration,
+        MistralConfig,
+        PixtralImageProcessor,
+        PixtralProcessor,
+        PixtralVisionConfig,
+    )
+
+    images = {"image_token": "[IMG]", "image_break_token": "[IMG_BREAK]", "image_end_token": "[IMG_END]"}
+    tokenizer = make_tokenizer(
+        specials=["<unk>", "[INST]", "[/INST]"], bos="<s>", eos="</s>", pad="<pad>", adds_bos=True, named=images
+    )
+    processor = PixtralProcessor(
+        image_processor=PixtralImageProcessor(size={"longest_edge": 48}, patch_size={"height": 8, "width": 8}),
+        tokenizer=tokenizer,
+        patch_size=8,
+        chat_template=MISTRAL.replace("<image>\n", "[IMG]"),
+        **images,
+    )
+    config = LlavaConfig(
+        vision_config=PixtralVisionConfig(
+            hidden_size=32,
+            intermediate_size=64,
+            num_hidden_layers=2,
+            num_attention_heads=2,
+            image_size=48,
+            patch_size=8,
+        ),
+        text_config=MistralConfig(**TEXT, num_key_value_heads=2, head_dim=16, **ids(tokenizer)),
+        image_token_id=tokenizer.convert_tokens_to_ids("[IMG]"),
+        vision_feature_layer=-1,
+        vision_feature_select_strategy="full",
+    )
+    return spread(LlavaForConditionalGeneration(config)), processor
+
+
 # 24 / 8 = 3: 9 patches a view. A square image fills 2 x 2 views (6 x 6 patches, 6 line ends); one of 48 x 24 fills
 # two side by side (6 x 3 patches, 3 line ends); both come with the 9 of the small view.
 VIEWS = {(48, 48): 36 + 6 + 9, (48, 24): 18 + 3 + 9}

@@ -1,0 +1,91 @@
+"""Rows and portraits that differ in what a batch of one family takes for granted."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from PIL import Image
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
+
+
+def portrait(width: int, height: int) -> Image.Image:
+    generator = torch.Generator().manual_seed(width * height)
+    return Image.fromarray(torch.randint(0, 256, (height, width, 3), generator=generator, dtype=torch.uint8).numpy())
+
+
+def load(folder: Path) -> Any:
+    from umu_tasks.backend.arguments import BackendArguments
+    from umu_tasks.backend.checkpoint import load_checkpoint
+
+    return load_checkpoint(BackendArguments(str(folder), prompt="chat"), torch.device("cpu"))
+
+
+def answers(checkpoint: Any, images: list[Image.Image | None], batch_size: int, *, share_images: bool) -> list[Any]:
+    """Return the answers to a few questions of different length about each image."""
+    from umu_tasks.backend.answering import Answering
+    from umu_tasks.backend.generation import GenerationSettings
+
+    asked = [
+        SimpleNamespace(
+            prompt=checkpoint.builder.training(text, has_image=image is not None),
+            images=[] if image is None else [image],
+            settings=GenerationSettings(5),
+        )
+        for image in images
+        for text in ("Who?", "Where does this person live?")
+    ]
+    answering = Answering(checkpoint, batch_size, share_images=share_images)
+    found = {id(one): answer for batch in answering.answers(asked) for one, answer in batch}
+    return [found[id(one)] for one in asked]
+
+
+def test_portraits_of_one_length_and_other_views(folder_of):
+    """LLaVA-NeXT: two portraits cut into other numbers of views that come to as many tokens; once a crash."""
+    checkpoint = load(folder_of("llava_next"))
+    views = [[48, 48], [24, 72]]  # of 24 pixels, 3 x 3 patches: four of them, or three
+    checkpoint.model.config.image_grid_pinpoints = views
+    checkpoint.builder.processor.image_processor.image_grid_pinpoints = views
+    pair = [portrait(32, 48), portrait(72, 24)]  # 6 rows of 4 patches and a line end, 3 rows of 9
+    prompt = checkpoint.builder.training("Who?", has_image=True)
+    one, other = (checkpoint.builder.encode([prompt], [[image]], padding_side="left") for image in pair)
+    assert one["input_ids"].shape == other["input_ids"].shape
+    assert one["pixel_values"].shape != other["pixel_values"].shape
+    alone = answers(checkpoint, pair, 1, share_images=False)
+    assert answers(checkpoint, pair, 4, share_images=True) == alone
+
+
+def test_a_processor_that_makes_tensors_by_itself(tmp_path):
+    """Pixtral's: rows of other length than their neighbours', with portraits of one size and of several."""
+    from builders.llava import build_pixtral
+
+    model, processor = build_pixtral()
+    model.save_pretrained(tmp_path)
+    processor.save_pretrained(tmp_path)
+    checkpoint = load(tmp_path)
+    images = [portrait(48, 48), portrait(48, 24), None]
+    alone = answers(checkpoint, images, 1, share_images=False)
+    assert answers(checkpoint, images, 4, share_images=False) == alone
+    assert answers(checkpoint, images, 4, share_images=True) == alone
+
+
+def test_begin_token_is_each_row_s_own_matter(folder_of):
+    """A prompt that brings its begin token, beside one that does not: each has one, as when it is encoded alone."""
+    builder = load(folder_of("llava")).builder
+    image = portrait(48, 48)
+    prompts = [f"{start}USER: {mark}Who?" for mark in ("<image>\n", "") for start in ("<s>", "", "<s>")]
+    images = [[image] if "<image>" in prompt else [] for prompt in prompts]
+    together = builder.encode(prompts, images, padding_side="right")
+    assert len(together["pixel_values"]) == 3
+    for row, prompt in enumerate(prompts):
+        alone = builder.encode([prompt], [images[row]], padding_side="right")["input_ids"][0]
+        assert together["input_ids"][row, : len(alone)].tolist() == alone.tolist()
+        begin = builder.processor.tokenizer.bos_token_id
+        assert together["input_ids"][row].tolist().count(begin) == 1
