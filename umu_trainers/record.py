@@ -47,7 +47,9 @@ def resume_point(args: CommonArguments) -> str | None:
         if not is_complete(Path(asked)):
             raise ValueError(f"--resume_from_checkpoint {asked}: no complete checkpoint there. Give one, or `{LAST}`.")
         return asked
-    if (output / RECORD_FILE).exists() or next(output.glob(f"{CHECKPOINT}*"), None):
+    # Weights without a record too: an adapter left beside whole weights would be applied on top of them.
+    left = (RECORD_FILE, f"{CHECKPOINT}*", "*.safetensors")
+    if any(next(output.glob(pattern), None) for pattern in left):
         raise ValueError(
             f"--output_dir {output}: already holds a run. Go on with it (--resume_from_checkpoint {LAST}), give "
             "another folder, or delete this one."

@@ -125,6 +125,14 @@ def test_a_folder_that_holds_a_run_is_not_overwritten(flags, tmp_path):
         unlearn.main(flags(method="gd", resume_from_checkpoint=tmp_path / "run" / "checkpoint-7"))
 
 
+def test_weights_without_a_record_are_not_trained_over(flags, tmp_path):
+    """An adapter left beside whole weights would be applied on top of them when the folder is opened."""
+    (tmp_path / "run").mkdir()
+    (tmp_path / "run" / "adapter_model.safetensors").touch()
+    with pytest.raises(ValueError, match=r"already holds a run"):
+        unlearn.main(flags(method="ga", max_steps=1))
+
+
 def test_another_experiment_is_not_continued(flags):
     """The record would claim settings that most of the steps never saw."""
     saving = {"save_strategy": "steps", "save_steps": 1, "max_steps": 2}
