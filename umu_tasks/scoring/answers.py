@@ -60,6 +60,7 @@ def strict_classification(response: str, question: Question, split: str) -> bool
     A response that is an option's text is that option, whatever else it may be: with options C, C# and Java, ``C#`` is
     not C with a mark behind it, and not the third letter.
     """
+    response = own_turn(response)
     if is_refusal(response):
         return False
     named = named_options(response, question.options)
@@ -96,6 +97,7 @@ def official_cloze(response: str, question: Question, split: str) -> bool:
 
 def strict_cloze(response: str, question: Question, split: str) -> bool:
     """Right if the whole gold is in the response, not inside a word or number. A refusal or an empty gold never is."""
+    response = own_turn(response)
     return not is_refusal(response) and contains_words(fold(response), fold(question.gold))
 
 
@@ -107,6 +109,17 @@ def _before_full_stop(text: str) -> str:
 
 # Marks at the ends that are no part of an answer; those of -5, $5, C++, C# and 5% are.
 _OUTER_MARKS = re.compile(r"^(?:[^\w$€£+−-]|_|[$€£+−-](?![\d.]))+|(?:[^\w+#%°]|_)+$")
+
+
+def own_turn(response: str) -> str:
+    """Return the response up to a line in which the model goes on as the user.
+
+    The default and official rules read on, as the published evaluator does.
+
+    >>> own_turn("Baker\nUSER: And where does she live?")
+    'Baker'
+    """
+    return response.split("\nUSER:", 1)[0].strip()
 
 
 def normalize(text: str) -> str:

@@ -273,3 +273,14 @@ def test_fixture_verdicts(split, task, rule):
             for key in [(profile_id, name, modality)]
         )
         assert found == digits[modality]
+
+
+def test_strict_reads_the_models_own_turn_only():
+    """A model that goes on as the user has answered all the same; what it makes the user say is no answer."""
+    assert verdicts("Sound Engineer\nUSER: Is she a pilot?", choice()) == {
+        "default": True,
+        "official": False,
+        "strict": True,
+    }
+    assert verdicts("Porto\nUSER: And Lisbon?", blank("Lisbon"))["strict"] is False
+    assert verdicts("Lisbon\nUSER: Sorry, I don't know.", blank("Lisbon"))["strict"] is True
