@@ -134,6 +134,11 @@ class Run:
     log: str
     output: Path
 
+    @property
+    def finished(self) -> bool:
+        """Whether all was asked and saved. Random weights may write marks alone, which makes a run not valid."""
+        return self.status == 0 or (self.status == 1 and "the run is not valid" in self.log)
+
     def results(self) -> dict[str, Any]:
         """Return the one results file."""
         (file,) = self.output.rglob("*_results.json")
