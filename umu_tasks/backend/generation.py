@@ -19,6 +19,7 @@ from transformers import (
 )
 
 from umu_tasks.backend.checkpoint import Checkpoint
+from umu_tasks.backend.probe import image_token_id
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -166,7 +167,7 @@ def _generate(
     model, builder = checkpoint.model, checkpoint.builder
     tokenizer = builder.processor.tokenizer
     inputs = builder.encode(prompts, images, padding_side="left")
-    _require_images(inputs["input_ids"], images, prompts, _image_token_id(model, builder))
+    _require_images(inputs["input_ids"], images, prompts, image_token_id(model.config, builder.processor))
     prompt_length = 0 if model.config.is_encoder_decoder else inputs["input_ids"].shape[1]
     stopping = [StopStrings(tokenizer, settings.until, prompt_length)] if settings.until else []
     numbers = NumberCheck()
@@ -203,21 +204,13 @@ def count_until(tokens: Sequence[int], ends: set[int]) -> int:
     return next((index for index, token in enumerate(tokens) if token in ends), len(tokens))
 
 
-def _image_token_id(model: Any, builder: Any) -> int | None:
-    for name in ("image_token_id", "image_token_index"):
-        token = getattr(model.config, name, None)
-        if token is not None:
-            return int(token)
-    return getattr(builder.processor, "image_token_id", None)
-
-
 def _require_images(
-    input_ids: Tensor, images: Sequence[Sequence[Image]], prompts: Sequence[str], image_token_id: int | None
+    input_ids: Tensor, images: Sequence[Sequence[Image]], prompts: Sequence[str], token: int | None
 ) -> None:
     """A template that drops the image marker, or a stray marker in a text-only prompt, must not pass in silence."""
-    if image_token_id is None:
+    if token is None:
         return
-    counts = (input_ids == image_token_id).sum(dim=1).tolist()
+    counts = (input_ids == token).sum(dim=1).tolist()
     for count, own, prompt in zip(counts, images, prompts, strict=True):
         if bool(count) != bool(own):
             raise GenerationError(

@@ -131,10 +131,13 @@ class SharedPrefix:
     def _read(self, asked: Sequence[Asked]) -> list[_Portrait]:
         """Encode the questions; an image goes through the processor once."""
         portraits: dict[str, _Portrait] = {}
+        pixels: dict[int, str] = {}  # one person's questions hold one image object: it is hashed once
         for place, one in enumerate(asked):
             # The text before the image is part of the key: what stands there must be the same tokens too.
             before = one.prompt.partition(self._marker)[0]
-            key = f"{image_key(one.image)} {before}"
+            if id(one.image) not in pixels:
+                pixels[id(one.image)] = image_key(one.image)
+            key = f"{pixels[id(one.image)]} {before}"
             portrait = portraits.get(key)
             if portrait is None:
                 portrait, suffix = self._encode(one)

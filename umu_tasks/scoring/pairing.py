@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from umu_tasks.benchmarks.instances import MODALITIES, InstanceKey, Modality
+from umu_tasks.benchmarks.instances import MODALITIES, InstanceKey, Modality, Task
 
 T = TypeVar("T")
 
@@ -15,6 +15,20 @@ _SHOWN = 5  # keys named in a notice
 
 class ScoringError(ValueError):
     """Records contradict each other."""
+
+
+def leaf_of(records: Iterable[Mapping[str, Any]]) -> tuple[str, Task]:
+    """Return the split and task that all records are of.
+
+    Raises:
+        ScoringError: no records, or records of more than one split or task.
+    """
+    found = {(record["split"], record["task"]) for record in records}
+    if len(found) != 1:
+        names = ", ".join(sorted(f"{split} {task}" for split, task in found)) or "no record"
+        raise ScoringError(f"summarize takes the records of one split and task; found {names}.")
+    ((split, task),) = found
+    return split, task
 
 
 class Pair(NamedTuple):

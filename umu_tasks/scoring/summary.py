@@ -19,7 +19,7 @@ from umu_tasks.scoring.metrics import (
     reported_metrics,
     value_of,
 )
-from umu_tasks.scoring.pairing import Pair, ScoringError, instance_of, pair_by_key
+from umu_tasks.scoring.pairing import Pair, instance_of, leaf_of, pair_by_key
 
 Record = Mapping[str, Any]
 RecordPair = tuple[Record, Record]
@@ -47,7 +47,7 @@ def summarize(records: Sequence[Record]) -> dict[str, Any]:
     """
     if records and records[0].get("benchmark") in unpaired.RULE_VERSIONS:
         return unpaired.summarize(records)
-    split, task = _leaf(records)
+    split, task = leaf_of(records)
     pairing = pair_by_key((record, record) for record in records)
     # a fixed order makes the result independent of the order of the records, and so of the number of processes
     pairs = [pair for _, pair in sorted(pairing.pairs.items())]
@@ -73,15 +73,6 @@ def disagreements(questions: Sequence[Record]) -> dict[str, int]:
     for one, other in (("default", "official"), ("default", "strict"), ("official", "strict")):
         counts[f"{one}_{other}"] = sum(by_rule[one] != by_rule[other] for by_rule in verdicts)
     return counts
-
-
-def _leaf(records: Sequence[Record]) -> tuple[str, Task]:
-    found = {(record["split"], record["task"]) for record in records}
-    if len(found) != 1:
-        names = ", ".join(sorted(f"{split} {task}" for split, task in found)) or "no record"
-        raise ScoringError(f"summarize takes the records of one split and task; found {names}.")
-    ((split, task),) = found
-    return split, task
 
 
 def _metrics(pairs: Sequence[RecordPair], reported: Sequence[ReportedMetric]) -> dict[str, dict[str, float]]:

@@ -19,7 +19,7 @@ from umu_tasks.scoring import metrics
 from umu_tasks.scoring.bootstrap import intervals, resampled_means
 from umu_tasks.scoring.counts import counts_and_rates
 from umu_tasks.scoring.metrics import INSTANCE_VALUES, ReportedMetric, value_of
-from umu_tasks.scoring.pairing import Pair, ScoringError, instance_of, pair_by_key
+from umu_tasks.scoring.pairing import Pair, ScoringError, instance_of, leaf_of, pair_by_key
 
 RULE_VERSIONS: dict[str, str] = {"mllmu": "2"}
 """`benchmark` of records that are scored here -> version of its rules, raised by a change that could move a score."""
@@ -80,7 +80,7 @@ def summarize(records: Sequence[Record]) -> dict[str, Any]:
     Raises:
         ScoringError: no records, records of more than one split or task, or two that contradict each other.
     """
-    split, task = _leaf(records)
+    split, task = leaf_of(records)
     questions = [record for record, _ in _once([(record, 0.0) for record in records])]
     pairing = pair_by_key((record, None) for record in questions)
     summary = {
@@ -101,15 +101,6 @@ def summarize(records: Sequence[Record]) -> dict[str, Any]:
         "portraits": {r["profile_id"]: r["portrait"] for r in questions if r["portrait"] >= 0},
     }
     return summary if task == "gen" else summary | {"rules_disagree": _disagreements(questions)}
-
-
-def _leaf(records: Sequence[Record]) -> tuple[str, Task]:
-    found = {(record["split"], record["task"]) for record in records}
-    if len(found) != 1:
-        names = ", ".join(sorted(f"{split} {task}" for split, task in found)) or "no record"
-        raise ScoringError(f"summarize takes the records of one split and task; found {names}.")
-    ((split, task),) = found
-    return split, task
 
 
 def _with_interval(parts: Sequence[tuple[str, float]]) -> dict[str, float]:
