@@ -8,7 +8,7 @@ export TOKENIZERS_PARALLELISM ?= false
 WORKERS ?= 2
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-slow lint types check install clean
+.PHONY: help demo test test-slow lint types check docs install clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 14
@@ -31,10 +31,13 @@ types: $(INSTALLED)  ## mypy
 
 check: lint types test  ## lint, types, tests
 
+docs: $(INSTALLED)  ## Build the documentation's site in site/; a broken link is an error
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+
 install: $(INSTALLED)  ## Install into .venv, or into the active virtual environment
 
-clean:  ## Remove .venv and the demo's results
-	rm -rf .venv runs
+clean:  ## Remove .venv, the site and the demo's results
+	rm -rf .venv runs site
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \

@@ -6,7 +6,8 @@
 Both train LoRA of rank 64 on 6 multimodal and 6 unimodal forget questions a step (GD, KL and PO with as many retain
 questions beside), with weights in bf16 on a GPU. `published_steps.py` restates the published step. Ours is `unlearn.py`
 with `pack_by_profile`, `cache_image_features` and the adapter off as reference; its labels are on the answers only.
-Data loading is part of both.
+Data loading is part of both. `--our_batch_sizes 6 24` also measures ours with more questions a step, for which it has
+the memory: a step of few questions is bound by the number of its operations.
 
 "floor" is what ours would take if nothing but the decoder's multiplications counted, at the speed of a large matrix
 product measured here: 4 operations a weight and token with gradient (6 with checkpointing), 2 without.
@@ -19,6 +20,7 @@ import copy
 import json
 import statistics
 import tempfile
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -38,6 +40,7 @@ from umu_trainers.model import Start
 from umu_trainers.objectives import REFERENCE
 
 WARM_UP = 2  # steps not measured
+RATIO = 15  # percent of UMU-mini's people in the forget set: 54 questions of each modality
 
 
 @dataclass(frozen=True)
@@ -55,6 +58,7 @@ class Line:
 
     method: str
     checkpointing: bool
+    questions: int  # forget questions of each modality in our step
     published: Cost
     ours: Cost
     floor: float
@@ -101,11 +105,11 @@ def main() -> None:
     }
     for checkpointing in options.checkpointing:
         for method in options.methods:
-            line = _line(method, checkpointing == "on", options, device, dtype, result["measured_TFLOPs"] * 1e12)
-            result["lines"].append(line.record())
-            print(_text(line), flush=True)
-            if options.json:
-                options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
+            for line in _lines(method, checkpointing == "on", options, device, dtype, result["measured_TFLOPs"] * 1e12):
+                result["lines"].append(line.record())
+                print(_text(line), flush=True)
+                if options.json:
+                    options.json.write_text(json.dumps(result, indent=2) + "\n", encoding="utf-8")
     print(_table(result))
 
 
@@ -118,22 +122,26 @@ def _options() -> argparse.Namespace:
         "--checkpointing", nargs="+", choices=("off", "on"), default=("off", "on"), help="default: both"
     )
     parser.add_argument("--batch_size", type=int, default=6, help="forget questions of each modality (default: 6)")
+    parser.add_argument(
+        "--our_batch_sizes", type=int, nargs="+", help="the same for ours, one or several (default: equal)"
+    )
     parser.add_argument("--steps", type=int, default=3, help="steps measured, after two that are not (default: 3)")
     parser.add_argument("--json", type=Path, help="file to write the figures to, after each line anew")
     return parser.parse_args()
 
 
-def _line(
+def _lines(
     method: str,
     checkpointing: bool,
     options: argparse.Namespace,
     device: torch.device,
     dtype: torch.dtype,
     flops: float,
-) -> Line:
+) -> Iterator[Line]:
     published = _published(method, checkpointing, options, device, dtype)
-    ours, floor = _ours(method, checkpointing, options, device, dtype)
-    return Line(method, checkpointing, published, ours, floor / flops / (2 * options.batch_size))
+    for questions in options.our_batch_sizes or [options.batch_size]:
+        ours, floor = _ours(method, checkpointing, questions, options, device, dtype)
+        yield Line(method, checkpointing, questions, published, ours, floor / flops / (2 * questions))
 
 
 # ---- the two ways -----------------------------------------------------------------------------------------------
@@ -147,7 +155,7 @@ def _published(
     source = open_source("mini")
     rows = {
         role: training_set(role, source.load_for_training(split), ("uni", "mul")).rows
-        for role, split in (("forget", "forget05"), ("retain", "retain95"))
+        for role, split in (("forget", f"forget{RATIO}"), ("retain", f"retain{100 - RATIO}"))
     }
     reference = copy.deepcopy(opened.model) if method in ("kl", "npo") else None
     step = PublishedStep(
@@ -166,12 +174,17 @@ def _published(
 
 
 def _ours(
-    method: str, checkpointing: bool, options: argparse.Namespace, device: torch.device, dtype: torch.dtype
+    method: str,
+    checkpointing: bool,
+    questions: int,
+    options: argparse.Namespace,
+    device: torch.device,
+    dtype: torch.dtype,
 ) -> tuple[Cost, float]:
     """Return the cost, and the decoder's operations in one step."""
     reset_peak(device)
     with tempfile.TemporaryDirectory() as folder:
-        args = _settings(method, checkpointing, options, folder)
+        args = _settings(method, checkpointing, questions, options, folder)
         opened = checkpoint_of(options.shape, device, dtype)
         start = Start(opened.model, opened.builder, options.shape, None)
         cache_image_features(start.model, args.train, args.image_feature_cache_mb)
@@ -182,14 +195,16 @@ def _ours(
         trainer.train()
     seconds = [end - start for start, end in zip(steps.ends[WARM_UP - 1 :], steps.ends[WARM_UP:], strict=False)]
     tokens, operations = _work(trainer, opened.model, checkpointing)
-    return Cost(statistics.median(seconds) / (2 * options.batch_size), peak_gib(device), tokens), operations
+    return Cost(statistics.median(seconds) / (2 * questions), peak_gib(device), tokens), operations
 
 
-def _settings(method: str, checkpointing: bool, options: argparse.Namespace, folder: str) -> UnlearnArguments:
+def _settings(
+    method: str, checkpointing: bool, questions: int, options: argparse.Namespace, folder: str
+) -> UnlearnArguments:
     flags: dict[str, Any] = {
         "model": options.shape, "data": "mini", "method": method, "output_dir": folder,
         "pack_by_profile": True, "cache_image_features": True, "gradient_checkpointing": checkpointing,
-        "per_device_train_batch_size": options.batch_size, "max_steps": WARM_UP + options.steps,
+        "per_device_train_batch_size": questions, "forget_ratio": RATIO, "max_steps": WARM_UP + options.steps,
         "save_strategy": "no", "report_to": "none", "disable_tqdm": True, "learning_rate": 1e-6,
         "logging_steps": 1000, "use_cpu": options.device == "cpu",
     }  # fmt: skip
@@ -203,7 +218,7 @@ def _work(trainer: Any, model: Any, checkpointing: bool) -> tuple[int, float]:
     """Return the tokens of one step, each counted once, and the decoder's operations on them in all passes."""
     plan, collator = trainer.train_dataset, trainer.data_collator
     batch = collator([plan[number] for number in range(trainer.args.per_device_train_batch_size)])
-    tokens = {name: batch[name]["inputs"]["input_ids"].numel() for name in collator.fillers}
+    tokens = {name: sum(one.length for one in batch[name]["packed"].sequences) for name in collator.fillers}
     decoder = model.get_decoder()
     weights = sum(one.numel() for name, one in decoder.named_parameters() if "embed" not in name)
     operations = 0.0
@@ -226,7 +241,7 @@ def _text(line: Line) -> str:
         f"{name} {one.seconds:.4f} s a question, {_gib(one.peak)} GiB, {one.tokens} tokens a step"
         for name, one in (("published", line.published), ("ours", line.ours))
     )
-    return f"{line.method}, checkpointing {'on' if line.checkpointing else 'off'}: {ways}"
+    return f"{line.method}, checkpointing {'on' if line.checkpointing else 'off'}, ours {line.questions}: {ways}"
 
 
 def _table(result: dict[str, Any]) -> str:
@@ -235,16 +250,17 @@ def _table(result: dict[str, Any]) -> str:
         f"{result['shape']}, {result['batch_size']} + {result['batch_size']} questions a step, {result['machine']}, "
         f"matrix products {result['measured_TFLOPs']:.3g} TFLOP/s",
         "",
-        "| method | checkpointing | published s a question | peak GiB | ours s a question | peak GiB | times faster | "
-        "share of memory | floor s |",
-        "|---|---|---|---|---|---|---|---|---|",
+        "| method | checkpointing | published s a question | peak GiB | our step | ours s a question | peak GiB | "
+        "times faster | share of memory | floor s |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     for one in result["lines"]:
         published, ours = one["published"], one["ours"]
         share = "–" if one["memory"] is None else f"{one['memory']:.0%}"
+        step = f"{one['questions']} + {one['questions']}"
         cells = [
             one["method"], "on" if one["checkpointing"] else "off", f"{published['seconds']:.4f}",
-            _gib(published["peak"]), f"{ours['seconds']:.4f}", _gib(ours["peak"]), f"{one['faster']:.1f}", share,
+            _gib(published["peak"]), step, f"{ours['seconds']:.4f}", _gib(ours["peak"]), f"{one['faster']:.1f}", share,
             f"{one['floor']:.4f}",
         ]  # fmt: skip
         lines.append(f"| {' | '.join(cells)} |")

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,10 +20,10 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from faults import fault
 
 ROOT = Path(__file__).parents[1]
 STEP = 8  # rows of a step
-_FAULT = re.compile(r"(^|\] )[\w.]*(Error|Exception)\b")
 ADAPTER = ["--method", "kl", "--use_lora", "true", "--lora_r", "8", "--lora_dropout", "0"]
 JOBS = {
     "adapter": [*ADAPTER, "--gradient_checkpointing", "false"],
@@ -47,17 +48,17 @@ def train(config: str, processes: int, job: str, folder: Path, limit: int) -> st
     ]  # fmt: skip
     if processes == 1 and not torch.cuda.is_available():
         command += ["--use_cpu", "true"]
-    try:
-        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=limit, check=False)
-    except subprocess.TimeoutExpired:
-        return f"no end within {limit} s"
-    if done.returncode == 0:
-        return ""
-    lines = [line for line in done.stderr.splitlines() if line.strip()]
-    own = [line for line in lines if line.startswith(("error:", "stopped:"))]
-    # The last line of a traceback names the fault; the launcher's own tracebacks follow.
-    raised = [line for line in lines if _FAULT.search(line) and "ChildFailed" not in line and "CalledProc" not in line]
-    return f"failed: {(own or raised or lines[-1:])[0][:400]}"
+    log = folder.with_suffix(".stderr")
+    with log.open("w", encoding="utf-8") as errors:
+        # A session of its own, so that a hanging run's processes end with the launcher.
+        run = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=errors, start_new_session=True)
+        try:
+            status = run.wait(limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(run.pid, signal.SIGKILL)
+            run.wait()
+            return f"no end within {limit} s; last: {fault(log.read_text(encoding='utf-8', errors='replace'))}"
+    return f"failed: {fault(log.read_text(encoding='utf-8', errors='replace'))}" if status else ""
 
 
 def read(folder: Path) -> tuple[list[dict[str, Any]], dict[str, torch.Tensor]]:
@@ -94,18 +95,22 @@ def main() -> None:
     parser.add_argument("--configs", nargs="+", default=["ddp", "zero2", "zero3"], help="in configs/accelerate")
     parser.add_argument("--jobs", nargs="+", default=list(JOBS), help=f"default: {' and '.join(JOBS)}")
     parser.add_argument("--limit", type=int, default=300, help="seconds after which a run counts as hanging")
+    parser.add_argument(
+        "--keep", type=Path, help="folder for the runs and what each wrote to stderr; default: none is kept"
+    )
     asked = parser.parse_args()
     with tempfile.TemporaryDirectory() as scratch:
         for job in asked.jobs:
-            reference = Path(scratch) / job
-            if fault := train("single", 1, job, reference, asked.limit):
-                sys.exit(f"{job}, one process: {fault}")
+            reference = (asked.keep or Path(scratch)) / job
+            reference.parent.mkdir(parents=True, exist_ok=True)
+            if wrong := train("single", 1, job, reference, asked.limit):
+                sys.exit(f"{job}, one process: {wrong}")
             for config in asked.configs:
                 folder = reference.with_name(f"{reference.name}-{config}")
                 begun = time.perf_counter()
-                fault = train(config, 2, job, folder, asked.limit)
+                wrong = train(config, 2, job, folder, asked.limit)
                 took = f"{time.perf_counter() - begun:.0f} s"
-                print(f"{config}: {job}: {fault or compare(reference, folder)} ({took})", flush=True)
+                print(f"{config}: {job}: {wrong or compare(reference, folder)} ({took})", flush=True)
 
 
 if __name__ == "__main__":

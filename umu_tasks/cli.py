@@ -15,8 +15,8 @@ from umu_tasks.benchmarks.errors import DataError
 # exit status. They import heavy libraries inside `run`, so that `umu --help` answers at once.
 COMMANDS = ("umu_tasks.demo", "umu_tasks.judge.command", "umu_tasks.report.command", "umu_tasks.tasks.command")
 # Commands that the trainers bring, where they are installed; nothing else here knows of them.
-TRAINER_COMMANDS = ("umu_trainers.prompts.command",)
-DATA_COMMANDS = ("umu_tasks.benchmarks.command", "umu_tasks.mini.command")
+TRAINER_COMMANDS = ("umu_trainers.prompts.command", "umu_trainers.sweep.command")
+DATA_COMMANDS = ("umu_tasks.benchmarks.command", "umu_tasks.build.command", "umu_tasks.mini.command")
 
 
 def build_parser() -> argparse.ArgumentParser:

@@ -23,13 +23,14 @@ from typing import Any
 import yaml
 
 from umu_tasks.backend import preflight
+from umu_tasks.benchmarks.names import ANY_BENCHMARK
 from umu_tasks.tasks.abort import EvaluationAborted
 
 logger = logging.getLogger(__name__)
 
 BACKEND = "umu_tasks.backend.umu_hf.UmuHf"
 SUPPORTED = "lmms-eval >= 0.7.3, < 0.8"
-_OUR_NAME = re.compile(r"(umu|mllmu)(_|\d)\w*")
+_OUR_NAME = re.compile(rf"({ANY_BENCHMARK})(_|\d)\w*")
 HINT = 'Pass --include_path "$(umu tasks --path)" to lmms-eval.'
 
 

@@ -7,12 +7,12 @@ from typing import Any, cast
 
 import torch
 from torch import Tensor
-from torch.nn import functional as F
 
 from umu_tasks.backend.prompting import pad_rows
 from umu_trainers.config import Half
 from umu_trainers.data import Row
-from umu_trainers.encoding import ImageInputs, RowEncoder, Tokens
+from umu_trainers.encoding import RowEncoder, Tokens
+from umu_trainers.image_inputs import concatenate
 from umu_trainers.outputs import IGNORED
 from umu_trainers.packing import Packer
 from umu_trainers.plan import Item
@@ -81,17 +81,18 @@ class Collator:
             `inputs`: what the model takes, right-padded (batch, seq_len); `keep` (kept,): columns whose logits
             predict an answer token of any row (all columns with label_scope `published`); `labels` (batch, kept): the
             token each predicts, -100 outside the row's answer; with images `image_keys`. Of packed rows, what
-            `packing.packed_batch` says.
+            `Packer.batch` says; `inputs` are then those of images.
         """
         tokens = [self.encoder.tokens(row) for row in rows]
         shown = [row for row in rows if row.has_image]
-        if self.packer is not None and shown:
+        if self.packer is not None:
             groups = self.packer.groups(rows, tokens)
-            batch, shown = self.packer.batch(tokens, groups), [rows[own[0]] for own in groups]
+            batch = self.packer.batch(tokens, groups)
+            shown = [rows[own[0]] for own in groups if rows[own[0]].has_image]
         else:
             batch = self._padded(tokens)
         if shown:
-            batch["inputs"].update(concatenate([self.encoder.image_inputs(row) for row in shown]))
+            batch.setdefault("inputs", {}).update(concatenate([self.encoder.image_inputs(row) for row in shown]))
             batch["image_keys"] = [self.encoder.image_key(row) for row in shown]
         return batch
 
@@ -125,20 +126,6 @@ def half_of(name: str) -> Half:
 
 def _count(rows: int, tokens: int) -> dict[str, Tensor]:
     return {"rows": torch.tensor(rows), "tokens": torch.tensor(tokens)}
-
-
-def concatenate(rows: Sequence[ImageInputs]) -> ImageInputs:
-    """Join image inputs of rows along their first dimension, others padded with zeros to the largest."""
-    return {name: _concatenate([row[name] for row in rows]) for name in rows[0]}
-
-
-def _concatenate(values: Sequence[Tensor]) -> Tensor:
-    largest = [max(sizes) for sizes in zip(*(value.shape[1:] for value in values), strict=True)]
-    padded = []
-    for value in values:
-        missing = [large - size for large, size in zip(largest, value.shape[1:], strict=True)]
-        padded.append(F.pad(value, [amount for one in reversed(missing) for amount in (0, one)]))
-    return torch.cat(padded)
 
 
 def fillers(sets: Mapping[str, Mapping[Half, Sequence[Row]] | None]) -> dict[str, Row]:

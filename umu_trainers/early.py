@@ -1,6 +1,6 @@
 """Checks of a script's settings that need no library: a wrong one is named at once, before seconds of imports.
 
-Only what can be told from names and files; `config.py` checks everything, with the same messages.
+Only what can be told from names and files; `config` checks everything, with the same messages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 import yaml
 
 HERE = Path(__file__).parent
-# Setting -> its values; config.py has the same, and a test holds the two together.
+# Setting -> its values; `config` has the same, and a test holds the two together.
 CHOICES: dict[str, tuple[str, ...]] = {
     "modality": ("mix", "uni", "mul"),
     "train": ("language_model", "projector", "vision_tower"),

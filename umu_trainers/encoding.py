@@ -15,9 +15,8 @@ from tqdm import tqdm
 from umu_tasks.backend.prompting import PER_TOKEN_PADDING, PromptBuilder
 from umu_trainers.config import LabelScope
 from umu_trainers.data import Row
+from umu_trainers.image_inputs import ImageInputs
 from umu_trainers.outputs import IGNORED
-
-ImageInputs = dict[str, Tensor]
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,6 +62,7 @@ def load_start(
     attn_implementation: str | None = None,
     trust_remote_code: bool = False,
     quantization: str | None = None,
+    option: str = "model",
 ) -> Start:
     """Load the model and processor that training starts from, with the checks that evaluation makes too.
 
@@ -71,6 +72,7 @@ def load_start(
         dtype: type the weights are held in.
         prompt: prompt style; None takes the model family's.
         quantization: hold the weights in fewer bits, one of `QUANTIZATIONS`.
+        option: the setting that names the model, for messages.
 
     Raises:
         ValueError: no such folder, no weights in it, or a model that takes no images; says what to give instead.
@@ -87,7 +89,7 @@ def load_start(
         device = PartialState().device if fewer_bits else _loading_device()
         opened = load_checkpoint(arguments, device, quantization=fewer_bits)
     except CheckpointError as error:
-        raise ValueError(f"--model {spec}: {error}") from error
+        raise ValueError(f"--{option} {spec}: {error}") from error
     model, location = opened.model, opened.location
     model.generation_config = _generation_config(location.base, model.config)
     if location.adapter is not None:

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from umu_trainers.image_features import showing
+from umu_trainers.layout import join
 
 IGNORED = -100  # label of every position that is not an answer token: prompt, image, padding
 
@@ -121,36 +122,64 @@ def run_pass(
     Args:
         model: the (wrapped) model; called once.
         batch: `inputs` (what the model takes), `keep` (kept,) the columns that predict an answer token in any row, and
-            `labels` (batch, kept) the tokens they should predict. Where several rows are packed into one sequence, also
-            `places` (batch, labels): which of the kept columns of all sequences, one after the other, are a row's.
-            `image_keys`, if there, say which images are shown.
+            `labels` (batch, kept) the tokens they should predict; `image_keys`, if there, say which images are shown.
+            Or packed rows, see `run_joint`.
         hidden_layer: decoder layer, from 1, whose activations are wanted too.
         average: see `Outputs`.
 
     Raises:
         ValueError: the decoder has no such layer.
     """
-    # The language head runs on the answer columns only: with 576 image tokens before the question that is most of it.
-    with showing(batch.get("image_keys")):
-        found = model(
-            **batch["inputs"],
-            logits_to_keep=batch["keep"],
-            use_cache=False,
-            **({} if hidden_layer is None else {"output_hidden_states": True}),
-        )
-    logits, states = found.logits, None
-    if hidden_layer is not None:
-        states = _layer(found.hidden_states, hidden_layer)[:, batch["keep"]]
-    if "places" in batch:
-        logits, states = (
-            _by_row(logits, batch["places"]),
-            states if states is None else _by_row(states, batch["places"]),
-        )
+    if "packed" in batch:
+        return run_joint(model, [batch], hidden_layer=hidden_layer, average=average)[0]
+    logits, states = _run(model, batch["inputs"], batch["keep"], batch.get("image_keys"), hidden_layer)
     return Outputs.from_logits(logits, batch["labels"], hidden_states=states, average=average)
 
 
+def run_joint(
+    model: Callable[..., Any],
+    batches: Sequence[Mapping[str, Any]],
+    *,
+    hidden_layer: int | None = None,
+    average: Average = "rows",
+) -> list[Outputs]:
+    """Run `model` once on several batches of packed rows; return the outputs of each.
+
+    Args:
+        batches: each `packed`, `labels` (rows, most labels) and, with images, `inputs` and `image_keys`.
+
+    Others and errors: as `run_pass`.
+    """
+    joint = join(batches)
+    logits, states = _run(model, joint.inputs, joint.keep, joint.image_keys, hidden_layer)
+    return [
+        Outputs.from_logits(
+            _by_row(logits, places),
+            batch["labels"],
+            hidden_states=None if states is None else _by_row(states, places),
+            average=average,
+        )
+        for batch, places in zip(batches, joint.places, strict=True)
+    ]
+
+
+def _run(
+    model: Callable[..., Any],
+    inputs: Mapping[str, Tensor],
+    keep: Tensor,
+    image_keys: Sequence[str] | None,
+    hidden_layer: int | None,
+) -> tuple[Tensor, Tensor | None]:
+    """Return the logits (batch, kept, vocab) and a layer's activations (batch, kept, hidden) at the kept columns."""
+    # The language head runs on the answer columns only: with 576 image tokens before the question that is most of it.
+    wanted = {} if hidden_layer is None else {"output_hidden_states": True}
+    with showing(image_keys):
+        found = model(**inputs, logits_to_keep=keep, use_cache=False, **wanted)
+    return found.logits, None if hidden_layer is None else _layer(found.hidden_states, hidden_layer)[:, keep]
+
+
 def _by_row(values: Tensor, places: Tensor) -> Tensor:
-    """Return values (sequences, kept, n) of packed rows as (rows, labels, n)."""
+    """Return values (lines, kept, n) of packed rows as (rows, labels, n)."""
     return values.flatten(0, 1).index_select(0, places.flatten()).unflatten(0, places.shape)
 
 

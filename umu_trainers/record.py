@@ -11,19 +11,23 @@ from typing import Any
 
 from umu_trainers.config import CommonArguments
 from umu_trainers.data import TrainingSet
-from umu_trainers.guards import CHECKPOINT, STOPPED, is_complete, last_checkpoint
+from umu_trainers.guards import CHECKPOINT, STATE_FILE, STOPPED, is_complete, last_checkpoint
 from umu_trainers.model import Start, Trained, merge_saved_adapter
-from umu_trainers.scoring import Score, take_best
+from umu_trainers.scoring import Score, drop_best, take_best
 
 RECORD_FILE = "training_record.json"  # written last: a folder with it holds a finished run
 LAST = "last"
 STARTED_FILE = "started_with.json"  # written first: what a resumed run must have in common with the one it continues
 # Not the number of steps, processes and micro-batches: those may change.
 _SAME_WHEN_RESUMED = (
-    "model", "data", "split", "forget_ratio", "modality", "method", "method_kwargs", "alpha", "beta", "gamma",
-    "npo_beta", "retain_modality", "retain_subset", "phases", "nll_average", "clip_multimodal", "label_scope",
-    "replay_real", "attach_image", "pack_by_profile", "prompt", "train", "use_lora", "learning_rate", "seed",
+    "model", "benchmark", "data", "split", "forget_ratio", "modality", "method", "method_kwargs", "alpha", "beta",
+    "gamma", "npo_beta", "reference_model", "retain_modality", "retain_subset", "phases", "nll_average",
+    "clip_multimodal", "label_scope", "replay_real", "attach_image", "pack_by_profile", "prompt", "max_length", "train",
+    "use_lora", "lora_r", "lora_alpha", "lora_dropout", "lora_modules", "lora_target_modules", "use_dora",
+    "quantization", "dtype", "learning_rate", "lr_scheduler_type", "optim", "weight_decay", "max_grad_norm", "seed",
 )  # fmt: skip
+# What is written when a run ends, by merging or in parts: what one that was killed meanwhile left of it.
+_RESULT = ("*.safetensors", "*.safetensors.index.json", "config.json", "adapter_config.json")
 _PACKAGES = ("umu-bench", "torch", "transformers", "trl", "peft", "accelerate", "datasets", "deepspeed")
 
 
@@ -57,6 +61,17 @@ def resume_point(args: CommonArguments) -> str | None:
     return None
 
 
+def had_ended(output_dir: str, resume: str | None, step: int) -> bool:
+    """Return whether a resumed run was a finished one, which took no step beyond the checkpoint's; `step` is its last.
+
+    Its result stays as it is: where the best scored step was kept, the last checkpoint is another one.
+    """
+    if resume is None or not (Path(output_dir) / RECORD_FILE).is_file():
+        return False
+    state = json.loads((Path(resume) / STATE_FILE).read_text(encoding="utf-8"))
+    return bool(state["global_step"] == step)
+
+
 def note_start(args: CommonArguments, resume: str | None) -> None:
     """Write down what this run does, or, when it continues one, require that it is the same.
 
@@ -68,7 +83,7 @@ def note_start(args: CommonArguments, resume: str | None) -> None:
     if resume is not None and file.is_file():
         before = json.loads(file.read_text(encoding="utf-8"))
         now = json.loads(json.dumps(settings, default=str))
-        other = [f"{name} {before.get(name)} -> {now[name]}" for name in now if before.get(name) != now[name]]
+        other = [f"{name} {old} -> {now[name]}" for name, old in before.items() if now.get(name, old) != old]
         if other:
             raise ValueError(
                 f"--resume_from_checkpoint: {resume} belongs to a run with other settings ({'; '.join(other)}). Give "
@@ -137,6 +152,9 @@ def save_run(trainer: Any, record: dict[str, Any], *, merge_adapter: bool = Fals
     output = Path(trainer.args.output_dir)
     if best is None:
         trainer.check_weights()
+    if trainer.args.should_save:
+        clear_result(output)
+    if best is None:
         trainer.save_model(str(output))
     elif trainer.args.should_save:
         take_best(output)
@@ -156,3 +174,11 @@ def save_run(trainer: Any, record: dict[str, Any], *, merge_adapter: bool = Fals
     partial = output / f"{RECORD_FILE}.partial"
     partial.write_text(text + "\n", encoding="utf-8")
     partial.replace(output / RECORD_FILE)
+    drop_best(output)
+
+
+def clear_result(output: Path) -> None:
+    """Delete what is left of a result in the output folder, its record first: a new one takes its place."""
+    for pattern in (RECORD_FILE, *_RESULT):
+        for file in output.glob(pattern):
+            file.unlink()

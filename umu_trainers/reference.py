@@ -47,7 +47,7 @@ def make_reference(start: Start, args: Any) -> Reference:
         args: `UnlearnArguments`.
     """
     if args.reference_model is not None:
-        return FrozenModel(lambda: _load(args.reference_model, args))
+        return FrozenModel(lambda: _load(args.reference_model, args, option="reference_model"))
     if not args.use_lora:
         return FrozenModel(lambda: _load(args.model, args))
     if start.adapter is None:
@@ -56,7 +56,7 @@ def make_reference(start: Start, args: Any) -> Reference:
     return StartingAdapter()
 
 
-def _load(spec: str, args: Any) -> nn.Module:
+def _load(spec: str, args: Any, option: str = "model") -> nn.Module:
     loaded: nn.Module = load_start(
         spec,
         use_lora=False,
@@ -64,6 +64,7 @@ def _load(spec: str, args: Any) -> nn.Module:
         prompt=args.prompt,
         attn_implementation=args.attn_implementation,
         trust_remote_code=args.trust_remote_code,
+        option=option,
     ).model
     return loaded
 

@@ -35,7 +35,7 @@ from umu_trainers.objectives import Objective
 from umu_trainers.outputs import run_pass
 from umu_trainers.packing import make_packer
 from umu_trainers.plan import EpochPlan
-from umu_trainers.record import build_record, note_start, save_run
+from umu_trainers.record import build_record, had_ended, note_start, save_run
 from umu_trainers.reference import Reference
 from umu_trainers.scoring import SampleScorer
 from umu_trainers.stored import StoredReference
@@ -129,6 +129,15 @@ def sample_scorer(source: Source, args: UnlearnArguments, start: Start) -> Sampl
     )
 
 
+def check_hidden_layer(start: Start, objective: Objective) -> None:
+    """Raise a ValueError if a method asks for a decoder layer that the model does not have."""
+    layers = start.model.config.get_text_config().num_hidden_layers
+    if objective.hidden_layer is not None and objective.hidden_layer > layers:
+        raise ValueError(
+            f"method_kwargs: hidden_layer {objective.hidden_layer}: this model's decoder has layers 1 to {layers}."
+        )
+
+
 def items_per_batch(args: CommonArguments) -> int:
     """Return the number of items in one batch on all processes."""
     return args.per_device_train_batch_size * PartialState().num_processes
@@ -151,6 +160,9 @@ def train_and_save(
     except ValueError as error:
         # Settings have been checked by now: what fails here is a fault that its traceback explains.
         raise RuntimeError(f"training failed: {error}") from error
+    if had_ended(args.output_dir, resume, trainer.state.global_step):
+        say(f"Nothing to do: the run in {args.output_dir} had ended already.")
+        return
     best = trainer.scorer.best if trainer.scorer is not None else None
     if best is None:
         check_outputs(trainer)

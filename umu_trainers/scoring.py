@@ -110,7 +110,9 @@ class SampleScorer(TrainerCallback):
             return
         score = self.score(state.global_step)
         self._say(args, f"step {score.step}: {_text(score)}")
-        self.trainer.log({"score/forget": score.forget, "score/retain": score.retain})
+        waiting = control.should_log  # an entry of the log ends the wait for one: the step's loss would get none
+        self.trainer.log_alone({"score/forget": score.forget, "score/retain": score.retain})
+        control.should_log = waiting
         if self.floor is not None and score.retain < self.floor:
             self._stop(args, state, control, score)
         elif self.best is None or score.gap > self.best.gap:
@@ -118,7 +120,9 @@ class SampleScorer(TrainerCallback):
             self.trainer.save_model(str(self.folder), _internal_call=True)
             self.best = score
             if args.should_save:
-                (self.folder / SCORE_FILE).write_text(json.dumps(asdict(score)) + "\n", encoding="utf-8")
+                partial = self.folder / f"{SCORE_FILE}.partial"
+                partial.write_text(json.dumps(asdict(score)) + "\n", encoding="utf-8")
+                partial.replace(self.folder / SCORE_FILE)
 
     def _stop(self, args: Any, state: Any, control: Any, score: Score) -> None:
         reason = f"the retain accuracy {score.retain:.3f} is below retain_floor {self.floor}"
@@ -202,8 +206,12 @@ def _read(folder: Path) -> Score | None:
 
 
 def take_best(output: Path) -> None:
-    """Make the best step's files those of the output folder."""
+    """Copy the best step's files into the output folder; a run that is killed meanwhile must find them again."""
     for file in (output / BEST).iterdir():
         if file.name != SCORE_FILE:
-            file.replace(output / file.name)
-    shutil.rmtree(output / BEST)
+            shutil.copy2(file, output / file.name)
+
+
+def drop_best(output: Path) -> None:
+    """Delete the best step's own folder, once the run has ended."""
+    shutil.rmtree(output / BEST, ignore_errors=True)

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import defaultdict
-from contextlib import nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from accelerate.utils import is_peft_model
 from datasets import Dataset
+from peft.helpers import disable_input_dtype_casting
 from torch import Tensor
 from torch.utils.data import Sampler, SequentialSampler
 from transformers.trainer import TRAINING_ARGS_NAME
@@ -21,7 +23,7 @@ from umu_trainers.config import CommonArguments, Half
 from umu_trainers.guards import ForgetBound, check_finite, check_weights, was_stopped
 from umu_trainers.model import save_adapter
 from umu_trainers.objectives import REFERENCE, Objective
-from umu_trainers.outputs import Outputs, concatenate, run_pass
+from umu_trainers.outputs import Outputs, concatenate, run_joint, run_pass
 from umu_trainers.plan import EpochPlan
 from umu_trainers.reference import Reference
 from umu_trainers.scoring import SampleScorer
@@ -129,6 +131,19 @@ class PassTrainer(SFTTrainer):
     def step_loss(self, model: Any, batch: Batch, totals: Totals) -> tuple[Tensor, Parts]:
         """Return this micro-batch's part of the step's loss (), and what to log of it."""
 
+    @property
+    def is_joint(self) -> bool:
+        """Whether what a step runs with the same weights is one pass."""
+        return self.data_collator.packer is not None
+
+    def run(self, model: Any, batches: Sequence[Batch], **settings: Any) -> Iterator[Outputs]:
+        """Yield the outputs on each batch: of one pass over all packed rows, otherwise each run when asked for."""
+        if self.is_joint and batches:
+            yield from run_joint(model, batches, **settings)
+            return
+        for batch in batches:
+            yield run_pass(model, batch, **settings)
+
     def halves_of(self, batch: Batch) -> list[Half]:
         """Return the halves that this micro-batch has passes for, unimodal first."""
         named = set(map(half_of, batch.keys() - {"counts"}))
@@ -142,7 +157,8 @@ class PassTrainer(SFTTrainer):
         Raises:
             TrainingStopped: the loss is not finite.
         """
-        loss, parts = self.step_loss(model, inputs, num_items_in_batch)
+        with self._without_double_casts():
+            loss, parts = self.step_loss(model, inputs, num_items_in_batch)
         # All processes stop at the same step, before its update.
         losses = self.accelerator.gather(loss.detach().float().reshape(1))
         if not bool(torch.isfinite(losses).all()):
@@ -151,7 +167,19 @@ class PassTrainer(SFTTrainer):
             check_finite(worst, values, step=self.state.global_step + 1, output_dir=self.args.output_dir)
         for name, value in parts.items():
             self.logged[name] += value.detach()
+        if not loss.requires_grad:  # text rows alone, and only what sees images is trained
+            loss = loss + 0.0 * next(one for one in model.parameters() if one.requires_grad).sum()
         return loss
+
+    def _without_double_casts(self) -> AbstractContextManager[None]:
+        """Under autocast PEFT would turn an adapter's inputs to float32 first, only for autocast to turn them back.
+
+        Not with gradient checkpointing, which runs layers again outside of this context.
+        """
+        lean = self.accelerator.native_amp and not self.args.gradient_checkpointing
+        if not (lean and is_peft_model(self.model)):
+            return nullcontext()
+        return cast(AbstractContextManager[None], disable_input_dtype_casting(self.model))
 
     def share(self, count: Tensor, total: Tensor) -> Tensor:
         """Return the weight () of a piece with `count` of the step's `total` rows or tokens."""
@@ -171,9 +199,16 @@ class PassTrainer(SFTTrainer):
             self.logged.clear()
         super().log(logs, start_time)
 
+    def log_alone(self, logs: dict[str, float]) -> None:
+        """Log figures that are not of the loss; its parts wait for their own entry."""
+        super().log(logs)
+
     def floating_point_ops(self, inputs: Any) -> int:
         """Not counted: our batches hold several passes, and the estimate ignores the vision tower."""
         return 0
+
+    def create_model_card(self, *args: Any, **settings: Any) -> None:
+        """Write none: TRL's calls any model a text pipeline. An adapter gets ours, with its weights."""
 
     def _save(self, output_dir: str | None = None, state_dict: dict[str, Any] | None = None) -> None:
         """Save model and processor. The settings lie in the record as text, not as a pickle beside the weights."""
@@ -221,8 +256,8 @@ class SupervisedTrainer(PassTrainer):
         loss = torch.zeros((), device=self.args.device)
         parts = {}
         everything = torch.stack([totals[f"tokens_{half}"] for half in self.args.halves]).sum()
-        for half in self.halves_of(batch):
-            outputs = run_pass(model, batch[f"train_{half}"])
+        halves = self.halves_of(batch)
+        for half, outputs in zip(halves, self.run(model, [batch[f"train_{half}"] for half in halves]), strict=True):
             tokens = batch["counts"][half]["tokens"]
             nll = -outputs.logps.sum() / outputs.answer_tokens.sum()  # ()
             loss = loss + self.share(tokens, everything) * nll
@@ -262,7 +297,7 @@ class UnlearnTrainer(PassTrainer):
         self.reference = reference
         super().__init__(*args, **kwargs)
         alone = self.args.world_size == 1 and not (self.is_deepspeed_enabled or self.is_fsdp_enabled)
-        self.backward_by_half = alone and self.args.clip_multimodal is None
+        self.backward_by_half = alone and not self.is_joint and self.args.clip_multimodal is None
         self.bound = ForgetBound(max_forget_loss, self.accelerator) if max_forget_loss is not None else None
         if self.bound is not None:
             self.add_callback(self.bound)
@@ -281,8 +316,11 @@ class UnlearnTrainer(PassTrainer):
         parts: Parts = {}
         all_rows = torch.stack([totals[f"rows_{half}"] for half in self.args.halves]).sum()
         halves = self.halves_of(batch)
+        # Gradients of one half that are clipped alone need a graph of their own.
+        at_once = halves if self.is_joint and self.args.clip_multimodal is None else []
+        found = self._passes(model, batch, at_once)
         for half in halves:
-            passes = self._passes(model, batch, half)
+            passes = found.pop(half) if half in found else self._passes(model, batch, [half])[half]
             value = self.objective(*(passes.get(name) for name in self.objective.passes))  # ()
             if self.objective.hidden_layer is not None and self.args.world_size > 1:
                 value = value + 0.0 * sum(one.logps.sum() for one in passes.values())  # the layers above take part
@@ -296,8 +334,9 @@ class UnlearnTrainer(PassTrainer):
                 if not name.endswith(REFERENCE):
                     parts[f"nll/{name}_{half}"] = weighted(outputs.nll, share)
             if self.backward_by_half and half != halves[-1]:
-                with torch.autocast(self.args.device.type, enabled=False):
-                    self.accelerator.backward(losses[half])
+                if losses[half].requires_grad:  # text rows do not reach a projector, if that alone is trained
+                    with torch.autocast(self.args.device.type, enabled=False):
+                        self.accelerator.backward(losses[half])
                 losses[half] = losses[half].detach()
                 del passes, value, outputs
         if self.args.clip_multimodal is not None and "mul" in losses and len(losses) > 1:
@@ -310,26 +349,37 @@ class UnlearnTrainer(PassTrainer):
         self.accelerator.backward(loss)
         self.accelerator.clip_grad_norm_(self.model.parameters(), norm)
 
-    def _passes(self, model: Any, batch: Batch, half: Half) -> dict[str, Outputs]:
-        """Run what the objective names and the batch has, reference passes first, so that the last one has gradient."""
-        passes = {}
-        for name in sorted(self.objective.passes, key=lambda name: not name.endswith(REFERENCE)):
-            role = name.removesuffix(REFERENCE)
-            halves = self.args.retain_halves if role == "retain" and len(self.args.halves) == 1 else (half,)
-            batches = [batch[f"{role}_{one}"] for one in halves if f"{role}_{one}" in batch]
-            if role != name and batches and STORED in batches[0]:
-                found = [stored_outputs(one[STORED], one["labels"], self.args.nll_average) for one in batches]
-                passes[name] = concatenate(found)
-                continue
-            context = self.reference(model) if role != name and self.reference else nullcontext(model)
-            with context as runner:
-                parts = [
-                    run_pass(runner, one, hidden_layer=self.objective.hidden_layer, average=self.args.nll_average)
-                    for one in batches
-                ]
-            if parts:
-                passes[name] = concatenate(parts)
-        return passes
+    def _passes(self, model: Any, batch: Batch, halves: Sequence[Half]) -> dict[Half, dict[str, Outputs]]:
+        """Run what the objective names and the batch has, reference passes first, so that the last one has gradient.
+
+        Returns:
+            half -> pass -> outputs; under its own half also where a retain pass holds rows of both.
+        """
+        parts: dict[tuple[Half, str], list[Outputs]] = defaultdict(list)
+        for is_reference in (True, False):
+            names = [name for name in self.objective.passes if name.endswith(REFERENCE) == is_reference]
+            wanted = [
+                ((half, name), one) for half in halves for name in names for one in self._batches(batch, name, half)
+            ]
+            stored = [one for one in wanted if is_reference and STORED in one[1]]
+            for key, one in stored:
+                parts[key].append(stored_outputs(one[STORED], one["labels"], self.args.nll_average))
+            asked = [] if stored else wanted
+            with self.reference(model) if is_reference and self.reference and asked else nullcontext(model) as runner:
+                settings = {"hidden_layer": self.objective.hidden_layer, "average": self.args.nll_average}
+                outputs = self.run(runner, [one for _, one in asked], **settings)
+                for (key, _), own in zip(asked, outputs, strict=True):
+                    parts[key].append(own)
+        found: dict[Half, dict[str, Outputs]] = {half: {} for half in halves}
+        for (half, name), several in parts.items():
+            found[half][name] = concatenate(several)
+        return found
+
+    def _batches(self, batch: Batch, name: str, half: Half) -> list[Batch]:
+        """Return what a pass of the objective runs on: rows of its half, or retain rows of both beside one half."""
+        role = name.removesuffix(REFERENCE)
+        halves = self.args.retain_halves if role == "retain" and len(self.args.halves) == 1 else (half,)
+        return [batch[f"{role}_{one}"] for one in halves if f"{role}_{one}" in batch]
 
 
 def weighted(value: Tensor, weight: Tensor) -> Tensor:

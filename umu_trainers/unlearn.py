@@ -51,6 +51,7 @@ def build_trainer(
 ) -> UnlearnTrainer:
     """Return the trainer of a method: its rows, its plan, its reference."""
     objective = args.objective()
+    run.check_hidden_layer(start, objective)
     refusals = load_refusals() if "refusal" in objective.roles else []
     stand_ins = fillers(rows_by_role(objective.roles, forget, retain, refusals))
     needed = [*all_rows([forget, retain]), *stand_ins.values()]

@@ -27,7 +27,7 @@ def parse_cell(cell: object, *, file: str, row_id: str, column: str) -> object:
             f"empty cell ({cell!r}); expected JSON or a Python literal. Fill it in, or drop the row.", **where
         )
     try:
-        return json.loads(cell, object_pairs_hook=_unique)
+        return json.loads(cell, object_pairs_hook=unique_keys)
     except (json.JSONDecodeError, RecursionError):
         pass
     except RepeatedKey as error:
@@ -53,7 +53,12 @@ class RepeatedKey(Exception):
         super().__init__(f"the key {key!r} stands twice in one mapping. Give the second entry a key of its own.")
 
 
-def _unique(pairs: Iterable[tuple[Hashable, object]]) -> dict[Hashable, object]:
+def unique_keys(pairs: Iterable[tuple[Hashable, object]]) -> dict[Hashable, object]:
+    """Return the pairs as a dictionary; serves as `object_pairs_hook` of `json.loads`.
+
+    Raises:
+        RepeatedKey: two pairs have one key.
+    """
     found: dict[Hashable, object] = {}
     for key, value in pairs:
         if key in found:
@@ -65,7 +70,7 @@ def _unique(pairs: Iterable[tuple[Hashable, object]]) -> dict[Hashable, object]:
 def _require_unique(tree: ast.AST) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.Dict):
-            _unique((key.value, None) for key in node.keys if isinstance(key, ast.Constant))
+            unique_keys((key.value, None) for key in node.keys if isinstance(key, ast.Constant))
 
 
 def _reason(error: BaseException) -> str:

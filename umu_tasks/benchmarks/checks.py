@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
@@ -20,6 +21,7 @@ from umu_tasks.benchmarks.sources import (
     set_problems,
 )
 from umu_tasks.benchmarks.splits import SPLITS
+from umu_tasks.scoring.answers import ASSISTANT_TAG
 
 Severity = Literal["error", "warning"]
 
@@ -126,6 +128,7 @@ class _SplitCheck:
         self.progress = progress
         self.ids: dict[str, None] = {}  # in order
         self.counts = report.splits[split] = SplitCounts()
+        self.portraits: dict[bytes, str] = {}  # digest of the pixels -> ID of the first person who has them
         self.without_pairs: dict[Modality, list[str]] = {}
 
     def run(self) -> bool:
@@ -151,12 +154,16 @@ class _SplitCheck:
             shard.rows(self.source.rows.IMAGE_COLUMN),
             total=len(shard), desc=self.split, unit="person", disable=None if self.progress else True,
         )  # fmt: skip
-        for row in rows:
-            problems: list[DataError] = []
-            profile = self.source.rows.parse_row(row, file=part.file, report=problems.append)
-            problems += self._profile(profile, part.file, {problem.column for problem in problems})
-            for problem in problems:
-                self._add(problem)
+        try:
+            for row in rows:
+                problems: list[DataError] = []
+                profile = self.source.rows.parse_row(row, file=part.file, report=problems.append)
+                problems += self._profile(profile, part.file, {problem.column for problem in problems})
+                for problem in problems:
+                    self._add(problem)
+        except DataError as error:  # the row itself could not be read, nor can those behind it
+            self._add(error)
+            return False
         return True
 
     def _profile(self, profile: Profile, file: str, faulty_columns: set[str | None]) -> Iterator[DataError]:
@@ -173,13 +180,36 @@ class _SplitCheck:
             yield DataError(text, file=file, row_id=profile.profile_id, kind="duplicate ID")
         self.ids[profile.profile_id] = None
         if self.source.rows.IMAGE_COLUMN not in faulty_columns:
-            try:
-                for open_image in profile.images():
-                    open_image()
-            except DataError as error:
-                yield error
+            yield from self._images(profile, file)
+        yield from self._cut_golds(profile, file)
         for instance in profile.instances if self.source.rows.PAIRED else ():
             yield from _oddities(instance, file)
+
+    def _images(self, profile: Profile, file: str) -> Iterator[DataError]:
+        """Open each image; the same pixels must not stand for two people."""
+        where = {"file": file, "row_id": profile.profile_id, "column": self.source.rows.IMAGE_COLUMN}
+        try:
+            for open_image in profile.images():
+                image = open_image()
+                pixels = hashlib.sha256(f"{image.size}".encode() + image.tobytes()).digest()
+                first = self.portraits.setdefault(pixels, profile.profile_id)
+                if first != profile.profile_id:
+                    text = f"the same portrait as ID {first}: its questions have two answers. Give each their own."
+                    yield DataNotice(text, kind="same portrait for two people", **where)
+        except DataError as error:
+            yield error
+
+    def _cut_golds(self, profile: Profile, file: str) -> Iterator[DataNotice]:
+        """Yield the answers that hold ``ASSISTANT:``. Outputs are cut there, so no output can be such an answer."""
+        rows = self.source.rows
+        answers = [(rows.QA_COLUMNS.get(p.modality), f"{p.modality} pair {p.key}", p.answer) for p in profile.pairs]
+        for question in profile.every_question():
+            answers.append((None, f"{TASK_NAMES[question.task]} {question.key}, {question.modality}", question.gold))
+        for column, name, answer in answers:
+            if ASSISTANT_TAG in answer:
+                text = f"{name}: the answer {answer!r} holds {ASSISTANT_TAG!r}, where outputs are cut. Take it out."
+                kind = "answers that no output can match"
+                yield DataNotice(text, file=file, row_id=profile.profile_id, column=column, kind=kind)
 
     def _check_sizes(self) -> None:
         if not self.counts.people:
@@ -243,6 +273,10 @@ def _option_oddities(uni: Question, mul: Question) -> Iterator[tuple[str, str]]:
         twice = [text for text, count in Counter(question.options.values()).items() if count > 1]
         if twice:
             yield "options with the same text", f"{question.modality}: {twice}"
+        letters = Counter(letter.casefold() for letter in question.options)
+        alike = [letter for letter in question.options if letters[letter.casefold()] > 1]
+        if alike:  # the strict rule takes a lone letter in either case
+            yield "option letters that differ by case only", f"{question.modality}: {', '.join(alike)}"
 
 
 def _full_stop(question: Question) -> Iterator[tuple[str, str]]:

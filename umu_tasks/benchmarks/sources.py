@@ -32,8 +32,6 @@ from umu_tasks.benchmarks.tables import Shard
 logger = logging.getLogger(__name__)
 
 Kind = Literal["hub", "folder", "mini"]
-VARIABLES = {"umu": "UMU_DATA", "mllmu": "MLLMU_DATA"}
-HUB_IDS = {"umu": "linbojunzi/UMU-bench", "mllmu": "MLLMMU/MLLMU-Bench"}
 _HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -41,6 +39,7 @@ class RowParser(Protocol):
     """What a benchmark's `rows.py` offers."""
 
     BENCHMARK: str
+    HUB_ID: str | None  # where the benchmark is published
     COLUMNS: tuple[str, ...]
     ID_COLUMN: str
     IMAGE_COLUMN: str
@@ -111,7 +110,8 @@ class Source(ABC):
         present = self.splits()
         if split is None or split not in present:
             what = f"no split {split!r} here" if split else f"{name!r} is no split of {self.rows.BENCHMARK}"
-            raise DataError(f"{what}. Choose one of: {', '.join(present)}.", file=self.spec)
+            hint = _WITHOUT_REAL if split == "real" else ""
+            raise DataError(f"{what}. Choose one of: {', '.join(present)}.{hint}", file=self.spec)
         return split
 
     def load(self, split: str) -> ProfileSet:
@@ -241,7 +241,9 @@ def open_source(spec: str | None = None, *, benchmark: str = "umu") -> Source:
         DataError: a folder that is missing or has none of the benchmark's splits; an unknown benchmark.
     """
     variable = variable_of(benchmark)
-    name = spec or os.environ.get(variable) or HUB_IDS.get(benchmark, "")
+    name = spec or os.environ.get(variable) or row_parser(benchmark).HUB_ID
+    if not name:
+        raise DataError(f"{benchmark} is on no hub. Set {variable} to a folder that holds it, or to a hub id.")
     where = "" if spec or not os.environ.get(variable) else f"{variable}="
     path = Path(name).expanduser()
     key = (benchmark, name if name == "mini" or not path.exists() else str(path.resolve()))
@@ -253,7 +255,7 @@ def open_source(spec: str | None = None, *, benchmark: str = "umu") -> Source:
 
 def variable_of(benchmark: str) -> str:
     """Return the environment variable that names a benchmark's source."""
-    return VARIABLES.get(benchmark, f"{benchmark.upper()}_DATA")
+    return f"{benchmark.upper()}_DATA"
 
 
 _sources: dict[tuple[str, str], Source] = {}
@@ -280,6 +282,8 @@ def _mini_dir(benchmark: str) -> Path:
         from umu_tasks.mini.mllmu import mllmu_data_dir
 
         return mllmu_data_dir()
+    if benchmark != "umu":
+        raise DataError(f"{benchmark} has no small form of its own. Give a folder.", file="mini")
     from umu_tasks.mini.build import mini_data_dir
 
     return mini_data_dir()
@@ -342,6 +346,10 @@ def set_problems(forget: str, ids_of: Callable[[str], tuple[str, ...] | None]) -
     return problems
 
 
+_WITHOUT_REAL = (
+    " Suites such as umu05 ask about real people too: without any, name the groups, --tasks umu_forget05,umu_retain95, "
+    "and train with --replay_real 0."
+)
 _INCOMPLETE = "The copy is incomplete or mixes versions: download or copy all of it again."
 
 

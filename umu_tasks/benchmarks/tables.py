@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.image_store import StoredColumn, file_stamp, reading
 
 IN_MEMORY_BYTES = 64 * 2**20  # image columns that unpack to no more than this are read whole
@@ -42,8 +43,15 @@ class Shard:
     def rows(self, image_column: str) -> Iterator[Mapping[str, object]]:
         """Yield each row; the image cell is a function that reads it, or None."""
         for index in range(len(self)):
-            row: dict[str, object] = {name: self.texts.column(name)[index].as_py() for name in self.texts.column_names}
+            row = {name: self._text(name, index) for name in self.texts.column_names}
             yield row | {image_column: self.image(index)}
+
+    def _text(self, column: str, index: int) -> object:
+        try:
+            return self.texts.column(column)[index].as_py()
+        except UnicodeDecodeError as error:
+            problem = f"row {index} of the file (from 0) is no UTF-8 ({error.reason}). Write its texts as UTF-8."
+            raise DataError(problem, file=self.file, column=column, kind="text that is no UTF-8") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +134,6 @@ def _filled(column: pa.ChunkedArray) -> list[bool]:
     if pa.types.is_struct(column.type):
         parts = [pc.is_valid(pc.struct_field(column, [name])) for name in column.type.names]
         filled = functools.reduce(pc.or_, parts)
+    elif pa.types.is_list(column.type) or pa.types.is_large_list(column.type):
+        filled = pc.fill_null(pc.greater(pc.list_value_length(column), 0), False)
     return filled.to_pylist()

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from umu_tasks.benchmarks.errors import DataError
+from umu_tasks.benchmarks.names import ANY_BENCHMARK
+from umu_tasks.scoring.texts import says_nothing
 
-_SAMPLES = re.compile(r"(?P<stamp>.+?)_samples_(?P<task>(?:umu|mllmu)_\w+_gen)\.jsonl")
+_SAMPLES = re.compile(rf"(?P<stamp>.+?)_samples_(?P<task>(?:{ANY_BENCHMARK})_\w+_gen)\.jsonl")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,11 @@ class GeneratedAnswer:
     gold: str
     output: str
     failed: bool
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it says nothing, marks alone included; a failed answer is none."""
+        return not self.failed and says_nothing(self.output, (self.gold,))
 
 
 def find_samples(folder: Path) -> list[SamplesFile]:
@@ -86,7 +93,8 @@ def _answer(line: str, task: str, where: str) -> GeneratedAnswer:
     names = ("profile_id", "key", "modality", "question", "gold", "parsed")
     missing = [name for name in names if name not in record]
     if missing:
-        raise DataError(f"the sample's record has no {', '.join(missing)}. Evaluate again.", file=where)
+        problem = f"the sample's record has no {', '.join(missing)}. Evaluate again, without --predict_only."
+        raise DataError(problem, file=where)
     profile_id, key, modality, question, gold, output = (str(record[name]) for name in names)
     failed = bool(record.get("failed", False))
     return GeneratedAnswer(task, profile_id, key, modality, question, gold, output, failed)

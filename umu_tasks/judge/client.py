@@ -27,12 +27,13 @@ logger = logging.getLogger(__name__)
 URL, MODEL, KEY = "UMU_JUDGE_URL", "UMU_JUDGE_MODEL", "UMU_JUDGE_API_KEY"
 MAX_TOKENS = 200  # a score and a short reason
 _PATH = "/chat/completions"
+_THIS_ONE = {400, 413, 422}  # what was asked is refused (too long, a content filter), not who asks
 _TRANSIENT = {408, 409, 425, 429, 500, 502, 503, 504, 529}
 _LONGEST_WAIT = 120.0  # seconds, whatever Retry-After says
 
 
 class JudgeError(RuntimeError):
-    """The judge did not answer one question, although asked several times."""
+    """The judge did not answer one question, although asked several times, or refused to."""
 
 
 class JudgeRefused(DataError):
@@ -105,7 +106,7 @@ class JudgeClient:
 
         Raises:
             JudgeRefused: nothing it is asked will be answered.
-            JudgeError: it failed `retries` times more than once, or was stopped.
+            JudgeError: it failed `retries` times more than once, refuses this question, or was stopped.
         """
         failure, attempt = "stopped", 0
         while attempt <= self.settings.retries and self._wait():
@@ -147,11 +148,12 @@ class JudgeClient:
         said = f"status {error.code}: {text.strip()[:300]}"
         if error.code in _TRANSIENT:
             return _Transient(said, _retry_after(error.headers.get("Retry-After")))
-        if error.code in (400, 422):
+        if error.code in _THIS_ONE:
             unknown = next((name for name in sent if name in text), None)
-            if unknown is not None:
-                self._drop(unknown)
-                return _UnknownParameter(unknown)
+            if unknown is None:
+                return JudgeError(self._safe(said))
+            self._drop(unknown)
+            return _UnknownParameter(unknown)
         return JudgeRefused(
             f"the judge refuses: {self._safe(said)} Check {URL}, {MODEL} and {KEY}.", file=self.settings.endpoint
         )

@@ -39,7 +39,7 @@ class Estimate:
 
 def needs_judge(answer: GeneratedAnswer) -> bool:
     """Return whether there is something to judge: an empty answer is known to be bad, a failed one is no answer."""
-    return bool(answer.output.strip()) and not answer.failed
+    return not (answer.is_empty or answer.failed)
 
 
 def key_of(answer: GeneratedAnswer) -> str:

@@ -43,7 +43,7 @@ def task_scores(answers: Sequence[GeneratedAnswer], verdict_of: VerdictOf) -> di
         "judged": len(scored),
         "unreadable": sum(verdict is not None and verdict.score is None for _, verdict in verdicts),
         "not_judged": sum(verdict is None and not answer.failed for answer, verdict in verdicts),
-        "empty": sum(not answer.output.strip() and not answer.failed for answer in answers),
+        "empty": sum(answer.is_empty for answer in answers),
         "failed": sum(answer.failed for answer in answers),
     }
 

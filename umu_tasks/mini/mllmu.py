@@ -19,11 +19,12 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from umu_tasks.mini.build import FILE_NAME, PEOPLE, REAL, SEED, Row, cached_build, forget_sets
+from umu_tasks.mini.build import PEOPLE, REAL, SEED, cached_build, forget_sets
 from umu_tasks.mini.mllmu_poses import POSES, pose_pngs
 from umu_tasks.mini.mllmu_questions import description, task_cells, training_entries
 from umu_tasks.mini.people import Person, invent_people
 from umu_tasks.mini.portraits import portrait_png
+from umu_tasks.tasks.umu.written import FILE_NAME, Row
 
 POSES_A_PERSON = 3
 

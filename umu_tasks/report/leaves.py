@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import pkgutil
 import re
 from pathlib import Path
 from typing import NamedTuple
 
 import umu_tasks.tasks
 from umu_tasks.benchmarks.instances import TASKS, Task
+from umu_tasks.benchmarks.names import ANY_BENCHMARK
 
-BENCHMARKS = tuple(module.name for module in pkgutil.iter_modules(umu_tasks.tasks.__path__) if module.ispkg)
 ZERO_SHOT = "0shot"
 _LEAF = re.compile(
-    rf"(?P<benchmark>{'|'.join(BENCHMARKS)})_(?P<split>(?:forget|retain|test)\d\d|real|full)_(?P<task>{'|'.join(TASKS)})"
+    rf"(?P<benchmark>{ANY_BENCHMARK})_(?P<split>(?:forget|retain|test)\d\d|real|full)_(?P<task>{'|'.join(TASKS)})"
     rf"(?:_(?P<form>{ZERO_SHOT}))?"
 )
-_OURS = re.compile(rf"(?:{'|'.join(BENCHMARKS)})(?:_.*|\d\d(?:_.*)?)?")
+_OURS = re.compile(rf"(?:{ANY_BENCHMARK})(?:_.*|\d\d(?:_.*)?)?")
 
 
 class LeafName(NamedTuple):

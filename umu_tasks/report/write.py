@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from umu_tasks import __version__
+from umu_tasks.benchmarks.sources import row_parser
 from umu_tasks.report import details, factuality, general, tables
 from umu_tasks.report.canvas import THEMES, Plot
 from umu_tasks.report.cautions import cautions, collapsed
@@ -24,8 +25,6 @@ from umu_tasks.report.runs import RunResult
 from umu_tasks.report.story import Sentence, tell
 from umu_tasks.report.training import read_curves, training_facts
 from umu_tasks.report.words import glossary
-
-TITLES = {"umu": "UMU-Bench", "mllmu": "MLLMU-Bench"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +88,7 @@ def _write_latex(comparison: Comparison, out: Path) -> Path | None:
 
 def _content(comparison: Comparison, plots: list[Plot], portraits: str | None) -> dict[str, Any]:
     return {
-        "benchmark": TITLES.get(comparison.baseline.benchmark, comparison.baseline.benchmark),
+        "benchmark": row_parser(comparison.baseline.benchmark).BENCHMARK,
         "version": __version__,
         "comparison": comparison,
         "collapsed": collapsed(comparison),

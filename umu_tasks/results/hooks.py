@@ -27,6 +27,7 @@ from umu_tasks.tasks.printed import shorten_tables
 logger = logging.getLogger(__name__)
 
 Method = Callable[..., Any]
+UNSCORED = "bypass"  # the metric that --predict_only puts in place of a task's own
 LOST = {
     "summaries": 'the "umu" block of the results file, its intervals, standard errors, and the check for empty outputs',
     "start": "the note on which weights a stock backend loaded, in the results file's provenance",
@@ -107,6 +108,8 @@ def _summarizing(aggregate: Method) -> Method:
         aggregate(self, *args, **kwargs)
         records = records_of(self.sample_metrics)
         summary = RUN.summarize(self.task_name, records) if records else None
+        if not records and any(metric == UNSCORED for metric, _ in self.sample_metrics):
+            RUN.unscored.update(_our_leaves({self.task_name: self.task}))
         for metric, key in self.sample_metrics if summary else ():
             spread = summary["metrics"].get(metric, {}).get("stderr", math.nan) if summary else math.nan
             if math.isfinite(spread):
@@ -175,7 +178,8 @@ def _judge(block: Mapping[str, Any], tracker: Any) -> None:
     if where and not _is_saved(tracker):
         saved = f"The results could not be saved in {where}."
         fail_at_exit(f"{saved} lmms-eval's log says why.")
-    if not block["validity"]["valid"]:
+    as_wanted = RUN.unscored and not RUN.problems  # nothing scored is what --predict_only is for
+    if not block["validity"]["valid"] and not as_wanted:
         reasons = "; ".join(block["validity"]["reasons"])
         fail_at_exit(f"the run is not valid, and its scores say nothing about forgetting: {reasons}. {saved}")
 

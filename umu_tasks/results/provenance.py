@@ -21,7 +21,7 @@ _SEEDS = ("random_seed", "numpy_seed", "torch_seed", "fewshot_seed")
 
 
 def build_provenance(
-    results: Mapping[str, Any], backend: str, model: Mapping[str, Any], summaries: Mapping[str, Mapping[str, Any]]
+    results: Mapping[str, Any], backend: str, model: Mapping[str, Any], leaves: Mapping[str, str]
 ) -> dict[str, Any]:
     """Return the block's ``provenance``.
 
@@ -29,7 +29,7 @@ def build_provenance(
         results: lmms-eval's results, with its ``config`` (secrets already blacked out) and ``configs`` of the tasks.
         backend: the name given as `--model`.
         model: what the backend says about itself.
-        summaries: leaf task -> `scoring.summary.summarize`.
+        leaves: leaf task -> its split.
     """
     config = results.get("config", {})
     return {
@@ -38,11 +38,11 @@ def build_provenance(
         "batch_size": config.get("batch_size"),
         **model,
         "processes": int(os.environ.get("WORLD_SIZE", "1")),
-        "data": data_provenance((task, summary["split"]) for task, summary in summaries.items()),
-        "max_new_tokens": {task: _token_limit(results, task) for task in summaries},
-        "decoding": {task: _decoding(results, task) for task in summaries},
+        "data": data_provenance(leaves.items()),
+        "max_new_tokens": {task: _token_limit(results, task) for task in leaves},
+        "decoding": {task: _decoding(results, task) for task in leaves},
         "limit": config.get("limit"),
-        "rule_versions": {**RULE_VERSIONS, **_own_rules(summaries)},
+        "rule_versions": {**RULE_VERSIONS, **_own_rules(leaves)},
         "seeds": {name: config.get(name) for name in _SEEDS},
         "bootstrap": {"resamples": RESAMPLES, "seed": SEED, "level": LEVEL},
         "versions": versions(),

@@ -30,11 +30,13 @@ class Run:
     Attributes:
         summaries: leaf task -> `scoring.summary.summarize`.
         problems: what went wrong besides empty and failed outputs, one sentence each.
+        unscored: leaf task -> split, of tasks that were asked and, as was wanted, not scored (``--predict_only``).
     """
 
     def __init__(self) -> None:
         self.summaries: dict[str, dict[str, Any]] = {}
         self.problems: list[str] = []
+        self.unscored: dict[str, str] = {}
         self._announced: weakref.ref[Backend] | None = None
         self._own: dict[str, Any] | None = None
         self._stock: StockModel | None = None
@@ -48,7 +50,7 @@ class Run:
 
     def start(self, backend: str, model_args: str | Mapping[str, Any] | None) -> None:
         """Begin anew. lmms-eval has built the model by then."""
-        self.summaries, self.problems = {}, []
+        self.summaries, self.problems, self.unscored = {}, [], {}
         own = self._announced() if self._announced is not None else None
         self._own = None if own is None else own.provenance()
         self._announced = None
@@ -65,13 +67,13 @@ class Run:
 
     def block(self, results: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the ``"umu"`` block of lmms-eval's results; None if no task of ours was evaluated."""
-        if not self.summaries and not self.problems:
+        if not self.summaries and not self.problems and not self.unscored:
             return None
         provenance = self._provenance(results)
         return {
             "format": FORMAT,
             "tasks": plain(self.summaries),
-            "validity": judge(self.summaries, self.problems),
+            "validity": judge(self.summaries, self.problems, self.unscored),
             "provenance": plain(provenance),
         }
 
@@ -79,7 +81,8 @@ class Run:
         try:
             stock = self._stock or StockModel.note(str(results.get("config", {}).get("model")), None)
             model = stock.provenance() if self._own is None else self._own
-            return build_provenance(results, stock.backend, model, self.summaries)
+            scored = {task: summary["split"] for task, summary in self.summaries.items()}
+            return build_provenance(results, stock.backend, model, {**scored, **self.unscored})
         except Exception as error:
             logger.exception("umu-bench: the results file will lack its provenance.")
             self.problems.append(f"the run's provenance is not known ({type(error).__name__}: {error})")

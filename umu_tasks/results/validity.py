@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 MAX_SHARE = 0.01  # of a leaf task's questions may have failed or have an empty output
 
 
-def judge(summaries: Mapping[str, Mapping[str, Any]], problems: Sequence[str] = ()) -> dict[str, Any]:
+def judge(
+    summaries: Mapping[str, Mapping[str, Any]], problems: Sequence[str] = (), unscored: Collection[str] = ()
+) -> dict[str, Any]:
     """Return ``{"valid": bool, "reasons": [str, …]}``.
 
     Args:
         summaries: leaf task -> `scoring.summary.summarize`.
         problems: what else went wrong, one sentence each.
+        unscored: leaf tasks that were asked and not scored, as ``--predict_only`` wants it.
     """
     found = [_problem(task, summary) for task, summary in summaries.items()]
     reasons = [*(reason for reason in found if reason), *problems]
+    if unscored:
+        reasons.append(f"nothing was scored, since --predict_only was given: {', '.join(unscored)}")
     return {"valid": not reasons, "reasons": reasons}
 
 

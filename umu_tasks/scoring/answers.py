@@ -19,7 +19,7 @@ from typing import Literal
 from umu_tasks.benchmarks.instances import Question, Task
 from umu_tasks.scoring.nearest import nearest_option
 from umu_tasks.scoring.refusals import is_refusal
-from umu_tasks.scoring.texts import contains_words, fold, has_letter_or_digit
+from umu_tasks.scoring.texts import contains_words, fold, has_letter_or_digit, says_nothing
 
 RuleName = Literal["default", "official", "strict"]
 Rule = Callable[[str, Question, str], bool]
@@ -134,10 +134,7 @@ def normalize(text: str) -> str:
 
 def is_empty(response: str, question: Question) -> bool:
     """Return whether a parsed response says nothing: no letter or digit in it, and no answer that is marks alone."""
-    if has_letter_or_digit(response):
-        return False
-    answers = (question.gold, *question.options.values())
-    return not response or response not in {answer.strip() for answer in answers}
+    return says_nothing(response, (question.gold, *question.options.values()))
 
 
 RULES: dict[RuleName, dict[Task, Rule]] = {
@@ -150,7 +147,7 @@ RULES: dict[RuleName, dict[Task, Rule]] = {
 REPORTED_RULES: tuple[RuleName, ...] = tuple(RULES)
 """Every run is scored under all of them, from the same outputs."""
 
-RULE_VERSIONS: dict[str, str] = {"default": "1", "official": "1", "strict": "2", "text": "1"}
+RULE_VERSIONS: dict[str, str] = {"default": "1", "official": "1", "strict": "3", "text": "1"}
 """Rule -> version, `text` for ROUGE and BLEU. A change that could move a score raises it; result files record it."""
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 
 _APOSTROPHES = str.maketrans(dict.fromkeys("’‘ʼ′´`", "'") | dict.fromkeys("“”„", '"'))
 _SPACE = re.compile(r"\s+")
@@ -41,6 +42,18 @@ def has_letter_or_digit(text: str) -> bool:
     (False, True)
     """
     return any(character.isalnum() for character in text)
+
+
+def says_nothing(response: str, answers: Iterable[str]) -> bool:
+    """Return whether a response is empty: no letter or digit in it, and none of the right answers, which may be marks.
+
+    >>> says_nothing(" !!!", ["Baker"]), says_nothing("+", ["+", "-"]), says_nothing("No.", ["Baker"])
+    (True, False, False)
+    """
+    if has_letter_or_digit(response):
+        return False
+    said = response.strip()
+    return not said or said not in {answer.strip() for answer in answers}
 
 
 def contains_words(text: str, words: str) -> bool:

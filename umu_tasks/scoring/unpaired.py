@@ -21,7 +21,7 @@ from umu_tasks.scoring.counts import counts_and_rates
 from umu_tasks.scoring.metrics import INSTANCE_VALUES, ReportedMetric, value_of
 from umu_tasks.scoring.pairing import Pair, ScoringError, instance_of, leaf_of, pair_by_key
 
-RULE_VERSIONS: dict[str, str] = {"mllmu": "2"}
+RULE_VERSIONS: dict[str, str] = {"mllmu": "3"}
 """`benchmark` of records that are scored here -> version of its rules, raised by a change that could move a score."""
 
 Record = Mapping[str, Any]

@@ -29,16 +29,27 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import math
 import pkgutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor
+
+from umu_trainers.outputs import Outputs
 
 ROLES = ("forget", "retain", "refusal")
 REFERENCE = "_reference"
 PASSES = (*ROLES, *(f"{role}{REFERENCE}" for role in ROLES))
+# What a setting may hold, by how the function annotates it.
+KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    "bool": ((bool,), "true or false"),
+    "int": ((int,), "a whole number"),
+    "float": ((int, float), "a number"),
+    "str": ((str,), "a word"),
+}
 
 
 @dataclass(frozen=True)
@@ -73,6 +84,16 @@ class Objective:
     @property
     def uses_reference(self) -> bool:
         return any(name.endswith(REFERENCE) for name in self.passes)
+
+    def try_out(self) -> None:
+        """Call it once on made-up outputs, so that settings it refuses are named before a model loads.
+
+        Raises:
+            ValueError: whatever the function raises of a setting.
+        """
+        logits, labels = torch.zeros(1, 2, 3), torch.tensor([[1, 2]])
+        outputs = Outputs.from_logits(logits, labels, hidden_states=logits)
+        self(*(outputs for _ in self.passes))
 
     def __call__(self, *passes: Any) -> Tensor:
         """Return the loss () of the passes, given in the order of `self.passes`."""
@@ -121,20 +142,33 @@ def find(method: str, *, gamma: float | None = None, method_kwargs: Mapping[str,
     values = {name: settings.get(name, one.default) for name, one in options.items()}
     may_miss = {name for name, one in passes.items() if one.default is None}
     is_run = [name for name in passes if not (name == "retain" and name in may_miss and not values.get("gamma"))]
+    layer = values.get("hidden_layer")
+    if layer is not None and layer < 1:
+        raise ValueError(f"method_kwargs: hidden_layer {layer}: layers are counted from 1.")
     return Objective(
         method,
         function,
         tuple(is_run),
         settings,
-        hidden_layer=values.get("hidden_layer"),
+        hidden_layer=layer,
         in_phases={"forget", "retain"} <= may_miss,
     )
 
 
 def _check_settings(method: str, settings: Mapping[str, Any], options: Mapping[str, Any]) -> None:
     own = [name for name in options if name != "gamma"]
-    for name in settings:
+    for name, value in settings.items():
         if name == "gamma":
             raise ValueError("method_kwargs: gamma has a setting of its own. Write `gamma:` (or --gamma) beside it.")
         if name not in own:
             raise ValueError(f"method_kwargs: method {method} has no {name}. It takes: {', '.join(own) or 'none'}.")
+        _check_kind(name, value, str(options[name].annotation))
+
+
+def _check_kind(name: str, value: object, annotation: str) -> None:
+    """Raise a ValueError if a value is not what the function's annotation says; others than `KINDS` are not checked."""
+    types, expected = KINDS.get(annotation, ((object,), ""))
+    is_of_kind = isinstance(value, types) and (bool in types or object in types or not isinstance(value, bool))
+    if not is_of_kind or (isinstance(value, float) and not math.isfinite(value)):
+        # YAML reads 1e-1 as text: a number there needs its point (1.0e-1).
+        raise ValueError(f"method_kwargs: {name}: {expected} is expected, found {value!r}.")

@@ -39,6 +39,8 @@ def loss(
         ValueError: dpo_beta is not positive, or gamma is negative.
 
     Source: Rafailov et al. 2023, arXiv:2305.18290; as an unlearning baseline Zhang et al. 2024, arXiv:2404.05868.
+    Differs: code for unlearning often multiplies by 2 / dpo_beta, as NPO does. Alone that changes nothing under Adam;
+    beside a retain term, its gamma of 1 is dpo_beta / 2 here.
     """
     check_positive("dpo_beta", dpo_beta)
     preferred = refusal.logps - refusal_reference.logps  # (batch,) nats

@@ -29,9 +29,10 @@ def loss(
         forget: outputs on the forget batch, with gradient, with `hidden_states`.
         retain: outputs on a retain batch of as many rows, with gradient, with `hidden_states`.
         retain_reference: the same retain batch under the frozen reference model, with `hidden_states`.
-        hidden_layer: decoder layer whose activations are steered, from 1. The authors steer the 7th of 32.
-        gamma: weight of the retain term, >= 0, no unit (the paper's alpha, there in the hundreds to thousands).
-        steering: length of the vector that activations are steered to, in units of the activations (the paper's c).
+        hidden_layer: decoder layer whose activations are steered, from 1. The authors steer the 8th of 32 (7 from 0).
+        gamma: weight of the retain term, >= 0, no unit (the paper's alpha, 1200 for Zephyr-7B).
+        steering: length of the vector that activations are steered to, in units of the activations (the paper's c;
+            6.5 for Zephyr-7B).
         direction_seed: seed of the random direction; the same on all processes and in all steps.
 
     Returns:

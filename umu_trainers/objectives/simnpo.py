@@ -27,7 +27,8 @@ def loss(
         retain: outputs on a retain batch of as many rows, with gradient; run only where gamma is above 0.
         gamma: weight of the retain term, >= 0, no unit. (The paper calls the margin gamma.)
         simnpo_beta: inverse temperature, > 0, tokens per nat.
-        margin: how far, in units of simnpo_beta * nll, answers are to be pushed further, >= 0.
+        margin: how far, in units of simnpo_beta * nll, answers are to be pushed further, >= 0. As in the paper; the
+            authors' code multiplies it by beta.
 
     Returns:
         () mean over the batch, plus the retain term.
@@ -35,7 +36,8 @@ def loss(
     Raises:
         ValueError: simnpo_beta is not positive, or gamma is negative.
 
-    Source: Fan et al. 2024, arXiv:2410.07163 (beta 2.5, margin 0 on TOFU forget 5 %).
+    Source: Fan et al. 2024, arXiv:2410.07163 (their code on TOFU forget 5 %: beta 2.5, margin 0, first term times
+    0.1375).
     """
     check_positive("simnpo_beta", simnpo_beta)
     pushed = F.logsigmoid(simnpo_beta * forget.row_nll - margin)  # (batch,)

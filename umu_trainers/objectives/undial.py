@@ -35,7 +35,7 @@ def loss(
     Raises:
         ValueError: strength or gamma is negative.
 
-    Source: Dong et al. 2024, arXiv:2402.10052 (strength 10).
+    Source: Dong et al. 2024, arXiv:2402.10052 (strength 3, 10 or 30; no retain term).
     """
     if strength < 0:
         raise ValueError(f"method_kwargs: strength {strength}: a number of 0 or more is expected.")

@@ -27,6 +27,8 @@ def loss(forget: Outputs, retain: Outputs | None = None, *, gamma: float = 1.0, 
         ValueError: wga_alpha or gamma is negative.
 
     Source: Wang et al. 2025, arXiv:2502.19301.
+    Differs: each row's own token mean before the mean over rows; the usual code takes all tokens of a batch alike
+    (`nll_average: tokens`).
     """
     if wga_alpha < 0:
         raise ValueError(f"method_kwargs: wga_alpha {wga_alpha}: a number of 0 or more is expected.")

@@ -9,6 +9,7 @@ import pytest
 
 from umu_tasks import plugin
 from umu_tasks.benchmarks.instances import TASKS
+from umu_tasks.benchmarks.names import BENCHMARKS
 from umu_tasks.benchmarks.splits import SPLITS, is_forget
 from umu_tasks.scoring.metrics import QUESTION_METRICS, reported_metrics
 from umu_tasks.tasks.command import builtin_clashes, describe
@@ -41,7 +42,7 @@ def test_umu_has_every_name_people_type():
 
 def test_names_are_unique_and_prefixed():
     assert len(plugin.task_files()) == len(OURS)
-    assert all(name.startswith(("umu", "mllmu")) for name in OURS)
+    assert all(name.startswith(BENCHMARKS) for name in OURS)
 
 
 @pytest.mark.parametrize("group", GROUPS)

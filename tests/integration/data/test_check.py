@@ -203,3 +203,90 @@ def test_image_marker_in_a_question(umu, edit_cell):
     assert kinds(report, "warning")["image marker in a multimodal question"] == 1
     with pytest.raises(DataError, match=r"row ID 001, column Cloze: unimodal height: the text holds '<image>'"):
         open_source(str(umu)).load("forget05")
+
+
+def test_one_portrait_for_two_people(umu, edit):
+    """Shown it, a model cannot know which of them is meant; the same pixels in another file are the same portrait."""
+    import io
+
+    from PIL import Image
+
+    def change(rows):
+        with Image.open(io.BytesIO(rows[0]["image"]["bytes"])) as image:
+            buffer = io.BytesIO()
+            image.convert("RGB").save(buffer, "PNG", compress_level=0)
+        rows[1].update(image={"bytes": buffer.getvalue(), "path": None})
+
+    edit(umu / "real_person", change)
+    report = check_source(str(umu))
+    assert report.ok
+    (found,) = [one for one in report.of("warning") if one.kind == "same portrait for two people"]
+    assert (found.split, found.row_id, found.column) == ("real", "002", "image")
+    assert "the same portrait as ID 001" in found.message
+
+
+def test_option_letters_that_differ_by_case(umu, edit_cell):
+    """The strict rule takes a lone letter in either case: it could not tell which option is meant."""
+
+    def change(cell):
+        for half in cell.values():
+            half["occupation"]["options"] = {"A": "Sound Engineer", "a": "Baker", "B": "Judge", "C": "Poet"}
+
+    edit_cell(umu / "forget_5", "001", "Classify", change)
+    found = [
+        one for one in check_source(str(umu)).of("warning") if one.kind == "option letters that differ by case only"
+    ]
+    assert [(one.split, one.row_id) for one in found] == [("forget05", "001")] * 2
+    assert "classification occupation: unimodal: A, a" in found[0].message
+
+
+def test_answers_that_no_output_can_match(umu, edit_cell):
+    """Outputs are cut at ASSISTANT:, so such a gold counts as forgotten whatever the model writes."""
+    edit_cell(
+        umu / "real_person",
+        "001",
+        "Cloze",
+        lambda cell: cell["muitimodal"]["residence"].update(answer="x ASSISTANT: y"),
+    )
+    edit_cell(umu / "real_person", "001", "UM_QA", lambda cell: cell["answer"].update({"0": "ASSISTANT: Pilot"}))
+    report = check_source(str(umu))
+    assert report.ok
+    found = [one for one in report.of("warning") if one.kind == "answers that no output can match"]
+    assert [(one.row_id, one.column) for one in found] == [("001", "UM_QA"), ("001", None)]
+    assert "unimodal pair 0: the answer 'ASSISTANT: Pilot'" in found[0].message
+    assert "cloze residence, multimodal: the answer 'x ASSISTANT: y'" in found[1].message
+
+
+@pytest.mark.parametrize("column", ["Cloze", "UM_QA"])
+def test_half_a_character_is_an_error_with_its_row(umu, edit_cell, column):
+    """Half of an emoji, left where a text was cut, ends whatever writes or tokenizes it later, without a row ID."""
+
+    def change(cell):
+        if column == "Cloze":
+            cell["unimodal"]["height"]["answer"] = "1 m \ud83d"
+        else:
+            cell["question"]["0"] = "Who is \ude00?"
+
+    edit_cell(umu / "real_person", "002", column, change)
+    (error,) = check_source(str(umu)).of("error")
+    assert (error.split, error.row_id, error.column) == ("real", "002", column)
+    with pytest.raises(DataError, match=rf"row ID 002, column {column}: .*half"):
+        open_source(str(umu)).load("real")
+
+
+def test_a_text_that_is_no_utf8(umu):
+    """A file by a careless writer: the row is named, and the other splits are checked all the same."""
+    import pyarrow as pa
+
+    path = umu / "real_person" / SHARD
+    content = pq.read_table(path)
+    place = content.column_names.index("Biography")
+    broken = pa.array([b"fine", b"half \xed\xa0\xbd"], pa.binary())
+    text = pa.Array.from_buffers(pa.string(), 2, broken.buffers())
+    pq.write_table(content.set_column(place, pa.field("Biography", pa.string()), text), path)
+    report = check_source(str(umu))
+    (error,) = report.of("error")
+    assert (error.split, error.column) == ("real", "Biography")
+    assert "row 1 " in error.message
+    assert report.splits["real"].people == 1
+    assert report.splits["full"].people == 5

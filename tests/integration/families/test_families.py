@@ -245,7 +245,7 @@ def test_packed_training_rows(loaded):
     collator = Collator(RowEncoder(builder), {}, packer=make_packer(model, builder))
     plain = Collator(RowEncoder(builder), {})
     batch = collator.rows_batch(rows)
-    assert len(batch["inputs"]["input_ids"]) == 2
+    assert len(batch["packed"].sequences) == 2
     with torch.no_grad():
         alone = torch.cat([run_pass(model, plain.rows_batch([row])).logps for row in rows])
         torch.testing.assert_close(run_pass(model, batch).logps, alone, rtol=1e-4, atol=1e-4)

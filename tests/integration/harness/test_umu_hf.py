@@ -152,7 +152,7 @@ def test_the_image_matters(backend, tasks, monkeypatch):
     task = tasks["umu_real_cls"]
     requests = [one for one in requests_of(task) if task.eval_docs[one.doc_id]["modality"] == "multimodal"]
     before = ask(backend, task, requests)
-    monkeypatch.setattr("umu_tasks.tasks.umu.hooks._portrait", lambda *key: Image.new("RGB", (24, 24), (250, 20, 20)))
+    monkeypatch.setattr("umu_tasks.tasks.paired.portrait", lambda *key: Image.new("RGB", (24, 24), (250, 20, 20)))
     assert ask(backend, task, requests) != before
 
 

@@ -90,12 +90,12 @@ def test_newest_samples_of_a_task_count(judge, environment):
 
 def test_empty_and_failed_answers_are_not_sent(judge, environment):
     """An empty answer is a 1 without asking; a failed one is no answer of the model's."""
-    write_samples(environment, [record(1, ""), record(2, "[ERROR]", failed=1), record(3, "c")])
+    write_samples(environment, [record(1, ""), record(2, "[ERROR]", failed=1), record(3, "c"), record(4, "!!! ...")])
     main(["judge", str(environment), *QUICK])
     assert judge.asked == ["c"]
     task = judged(environment)["tasks"]["mllmu_forget05_gen"]
-    assert task["factuality_uni"]["value"] == 4.0  # 1 and 7
-    assert (task["judged"], task["empty"], task["failed"], task["not_judged"]) == (2, 1, 1, 0)
+    assert task["factuality_uni"]["value"] == 3.0  # 1, 7 and 1: marks alone are empty here as in every other score
+    assert (task["judged"], task["empty"], task["failed"], task["not_judged"]) == (3, 2, 1, 0)
 
 
 def test_unreadable_replies_are_counted_and_not_asked_again(judge, environment, capsys):
@@ -195,6 +195,27 @@ def test_answers_the_judge_keeps_failing_on_are_told_and_asked_next_time(judge, 
     judge.reply = lambda j, body, answer: grade(6)
     assert main(["judge", str(environment), *QUICK]) == 0
     assert judge.times_asked("good") == 1
+
+
+@pytest.mark.parametrize("status", [400, 413, 422])
+def test_answer_that_the_judge_refuses_does_not_cost_the_others(judge, environment, capsys, status):
+    """A content filter, or an answer too long for the judge: refused in every run, it must not stop the rest."""
+    write_samples(environment, [record(1, "bad"), *(record(i, f"answer {i}") for i in range(2, 8))])
+    refusal = status, {}, b'{"error": {"code": "content_filter"}}'
+    judge.reply = lambda j, body, answer: refusal if answer == "bad" else grade(6)
+    assert main(["judge", str(environment), *QUICK, "--concurrency", "1"]) == 1
+    assert judge.times_asked("bad") == 1
+    task = judged(environment)["tasks"]["mllmu_forget05_gen"]
+    assert (task["judged"], task["not_judged"]) == (6, 1)
+    assert f"1 texts not judged (status {status}: " in capsys.readouterr().err
+
+
+def test_judge_that_refuses_everything_is_not_asked_for_every_answer(judge, environment):
+    """Some endpoints say 400 to an unknown model."""
+    write_samples(environment, [record(i, f"answer {i}") for i in range(40)])
+    judge.reply = lambda j, body, answer: (400, {}, b"no such model")
+    assert main(["judge", str(environment), *QUICK, "--concurrency", "2"]) == 1
+    assert len(judge.asked) < 10
 
 
 def test_judge_that_is_down_is_not_asked_for_every_answer(judge, environment):

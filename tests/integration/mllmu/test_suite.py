@@ -8,6 +8,7 @@ import json
 import pytest
 
 from umu_tasks.cli import main
+from umu_tasks.scoring.unpaired import RULE_VERSIONS
 
 SPLITS = ("forget05", "test05", "retain95", "real")
 
@@ -62,7 +63,7 @@ def test_scores_are_those_of_the_script(run):
 def test_block_says_what_was_drawn_and_how_sure_the_numbers_are(run):
     """Provenance, validity and intervals as for UMU-Bench; people of the examples and portraits besides."""
     block = run.results()["umu"]
-    assert block["provenance"]["rule_versions"]["mllmu"] == "2"
+    assert block["provenance"]["rule_versions"]["mllmu"] == RULE_VERSIONS["mllmu"]
     assert block["validity"] == {"valid": True, "reasons": []}
     assert set(block["tasks"]) == {f"mllmu_{split}_{task}" for split in SPLITS for task in ("cls", "cloze", "gen")}
     data = block["provenance"]["data"]["mllmu"]
@@ -127,6 +128,20 @@ def test_another_seed_and_the_zero_shot_suite(run, lmms_eval, tmp_path):
     zero = other.samples("mllmu_forget05_cloze_0shot")
     assert {one["record"]["profile_id"] for one in zero} == {"030", "047", "056"}
     assert {len(one["record"]["examples"]) for one in zero} == {0}
+
+
+@pytest.mark.slow
+def test_predict_only(lmms_eval, tmp_path, capsys):
+    """Answers alone: their file says what wrote them, and neither the report nor the judge takes them for scores."""
+    done = lmms_eval(tmp_path, *model(tmp_path), "--tasks", "mllmu_real_gen", "--predict_only").finish()
+    assert done.status == 0, done.log
+    block = done.results()["umu"]
+    assert block["validity"]["reasons"] == ["nothing was scored, since --predict_only was given: mllmu_real_gen"]
+    assert block["provenance"]["rule_versions"]["mllmu"] == RULE_VERSIONS["mllmu"]
+    assert set(block["provenance"]["data"]["mllmu"]["splits"]) == {"real"}
+    assert main(["report", str(done.output), "--out", str(tmp_path / "report")]) == 2
+    assert main(["judge", str(done.output), "--url", "http://localhost:9", "--model", "m"]) == 2
+    assert "Evaluate again, without --predict_only" in capsys.readouterr().err
 
 
 @pytest.mark.slow

@@ -100,6 +100,16 @@ def test_text_only_model(flags, checkpoint, tmp_path):
         sft.main(flags(model=folder))
 
 
+def test_a_reference_model_that_is_not_there_is_named_by_its_own_setting(flags):
+    with pytest.raises(ValueError, match=r"--reference_model /nix: .*no such folder"):
+        unlearn.main(flags(method="kl", reference_model="/nix"))
+
+
+def test_a_layer_the_decoder_does_not_have_is_named_before_the_first_step(flags):
+    with pytest.raises(ValueError, match=r"hidden_layer 3: this model's decoder has layers 1 to 2"):
+        unlearn.main(flags(method="rmu", method_kwargs='{"hidden_layer": 3}'))
+
+
 def test_unknown_lora_module(flags):
     with pytest.raises(ValueError, match=r"--lora_modules c_attn: no such linear layer.*q_proj"):
         sft.main([*flags(use_lora=True), "--lora_modules", "c_attn"])

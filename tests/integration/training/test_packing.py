@@ -6,13 +6,14 @@ import copy
 import json
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
 
 from umu_tasks.benchmarks.sources import open_source
-from umu_trainers import objectives, sft, unlearn
+from umu_trainers import layout, objectives, sft, trainer, unlearn
 from umu_trainers.collator import Collator
 from umu_trainers.data import load_refusals, training_set
 from umu_trainers.encoding import RowEncoder
@@ -132,7 +133,7 @@ def test_each_row_gets_its_own_log_probabilities(load, builder, roles, attention
     rows = roles["forget"]
     batch = packing.rows_batch(rows)
     people = len({row.person for row in rows})
-    assert len(batch["inputs"]["input_ids"]) == len(batch["inputs"]["pixel_values"]) == people < len(rows)
+    assert len(batch["packed"].sequences) == len(batch["inputs"]["pixel_values"]) == people < len(rows)
     found = run_pass(model, batch, hidden_layer=2)
     for row, logps, tokens in zip(rows, found.logps, found.answer_tokens, strict=True):
         alone = run_pass(model, plain.rows_batch([row]))
@@ -227,6 +228,68 @@ def test_a_run_with_packing_and_kept_features_ends_at_the_same_weights(flags, we
     expected, found = ([one.get("loss") for one in record(tmp_path / one)["result"]["log"]] for one in ("run", "fast"))
     assert found[:-1] == pytest.approx(expected[:-1], rel=1e-4)
     torch.testing.assert_close(weights(tmp_path / "fast"), weights(tmp_path / "run"), rtol=1e-3, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "passes"),
+    [
+        ({"method": "gd"}, 1),
+        ({"method": "kl"}, 2),
+        ({"method": "kl", "modality": "uni", "retain_modality": "mix"}, 2),
+        ({"method": "gd", "clip_multimodal": 1.0}, 2),
+        ({"method": "dpo", "precompute_reference": True}, 1),
+    ],
+)
+def test_all_that_runs_with_the_same_weights_is_one_pass(flags, monkeypatch, settings, passes):
+    """A step of few questions takes as long as it has passes; and one left out or run twice would change the loss."""
+    from transformers import LlavaForConditionalGeneration
+
+    training = []
+    forward = LlavaForConditionalGeneration.forward
+
+    def counted(self, *args, **kwargs):
+        training.append(kwargs["input_ids"].shape if step["runs"] else None)
+        return forward(self, *args, **kwargs)
+
+    step = {"runs": False}
+    step_loss = unlearn.UnlearnTrainer.step_loss
+
+    def noted(self, *args):
+        step["runs"] = True
+        try:
+            return step_loss(self, *args)
+        finally:
+            step["runs"] = False
+
+    monkeypatch.setattr(LlavaForConditionalGeneration, "forward", counted)
+    monkeypatch.setattr(unlearn.UnlearnTrainer, "step_loss", noted)
+    unlearn.main(flags(**settings, pack_by_profile=True, max_steps=2, per_device_train_batch_size=3))
+    assert len([one for one in training if one is not None]) == 2 * passes
+
+
+@pytest.mark.parametrize("method", ["gd", "npo"])
+def test_several_lines_give_the_same_losses_as_one(flags, record, tmp_path, monkeypatch, method):
+    """Rows that do not fit into one line go into the next, with their images."""
+    losses = []
+    for name, room in (("one", 4096), ("several", 40)):
+        monkeypatch.setitem(layout.LINE, "sdpa", room)
+        unlearn.main(flags(method=method, pack_by_profile=True, max_steps=3, output_dir=tmp_path / name))
+        losses.append([one["loss"] for one in record(tmp_path / name)["result"]["log"] if "loss" in one])
+    assert len(losses[0]) == 3
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5, abs=1e-5)
+
+
+def test_leaving_out_double_casts_changes_no_number(flags, record, weights, tmp_path, monkeypatch):
+    """bf16 to float32 and back is the same number: the weights must be equal to the last digit."""
+    settings = {"method": "npo", "use_lora": True, "lora_r": 4, "lora_dropout": 0, "bf16": True, "max_steps": 3}
+    entered = []
+    inner = trainer.disable_input_dtype_casting
+    monkeypatch.setattr(trainer, "disable_input_dtype_casting", lambda model: entered.append(1) or inner(model))
+    unlearn.main(flags(**settings, gradient_checkpointing=False))
+    assert len(entered) == 3
+    monkeypatch.setattr(unlearn.UnlearnTrainer, "_without_double_casts", lambda self: nullcontext())
+    unlearn.main(flags(**settings, gradient_checkpointing=False, output_dir=tmp_path / "twice"))
+    torch.testing.assert_close(weights(tmp_path / "run"), weights(tmp_path / "twice"), rtol=0, atol=0)
 
 
 def test_stored_reference_and_sft_take_packed_rows(flags, record, tmp_path):

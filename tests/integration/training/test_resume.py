@@ -14,7 +14,10 @@ import torch
 from transformers import AutoProcessor, TrainerCallback
 
 from umu_trainers import sft, unlearn
+from umu_trainers.config import UnlearnArguments, parse
 from umu_trainers.guards import last_checkpoint
+from umu_trainers.record import note_start
+from umu_trainers.scoring import SampleScorer, Score
 
 ROOT = Path(__file__).parents[3]
 RUNS = {
@@ -83,6 +86,97 @@ def test_after_kill_9_the_run_goes_on_to_the_same_weights(flags, weights, tmp_pa
     assert all(torch.equal(found[name], value) for name, value in expected.items())
 
 
+LORA = {"use_lora": True, "lora_r": 4, "lora_dropout": 0.1}
+# Settings that keep something of their own between steps: stored values, features, the best step, an order of rows.
+KEEPING = {
+    "scored": {"method": "ga", "score_every": 2, "score_sample": 2, "learning_rate": 3e-2},
+    "scored, merged": {"method": "ga", "score_every": 2, "score_sample": 2, "merge_adapter": True, **LORA},
+    "reference off": {"method": "kl", **LORA},
+    "reference frozen": {"method": "kl"},
+    "reference stored": {"method": "npo", "precompute_reference": True, **LORA},
+    "packed": {"method": "gd", "pack_by_profile": True, **LORA},
+    "features": {"method": "gd", "cache_image_features": True},
+    "accumulated": {"method": "gd", "per_device_train_batch_size": 1, "gradient_accumulation_steps": 4},
+    "in phases": {"method": "gd", "phases": "sequential"},
+    "refusals": {"method": "po", **LORA},
+}
+
+
+class Killed(BaseException):
+    """In place of a signal, which leaves no more behind."""
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in KEEPING])
+def test_killed_after_a_checkpoint_it_ends_with_the_same_weights(flags, weights, record, tmp_path, monkeypatch, name):
+    settings = {**KEEPING[name], "num_train_epochs": 3, "save_strategy": "steps", "save_steps": 1}
+
+    class Kill(TrainerCallback):
+        def on_save(self, args, state, control, **kwargs):
+            if state.global_step == 2:
+                raise Killed
+
+    real = unlearn.UnlearnTrainer.__init__
+
+    def init(self, *args, **kwargs):
+        real(self, *args, **kwargs)
+        self.add_callback(Kill())
+
+    monkeypatch.setattr("umu_trainers.scoring.MAX_NEW_TOKENS", 2)  # answers mean nothing here
+    unlearn.main(flags(**settings, output_dir=tmp_path / "whole"))
+    monkeypatch.setattr(unlearn.UnlearnTrainer, "__init__", init)
+    with pytest.raises(Killed):
+        unlearn.main(flags(**settings, output_dir=tmp_path / "broken"))
+    monkeypatch.setattr(unlearn.UnlearnTrainer, "__init__", real)
+    unlearn.main(flags(**settings, output_dir=tmp_path / "broken", resume_from_checkpoint="last"))
+    require_same(weights, tmp_path)
+    logs = [record(tmp_path / folder)["result"]["log"] for folder in ("whole", "broken")]
+    curves = [[{part: one[part] for part in one if "/" in part or part == "loss"} for one in log] for log in logs]
+    assert curves[0] == curves[1]
+
+
+def require_same(weights, folder):
+    expected, found = weights(folder / "whole"), weights(folder / "broken")
+    assert expected.keys() == found.keys()
+    assert [name for name, value in expected.items() if not torch.equal(found[name], value)] == []
+
+
+@pytest.mark.parametrize("name", ["scored", "scored, merged"])
+def test_killed_while_the_result_is_written_it_ends_with_the_same_weights(
+    flags, weights, record, tmp_path, monkeypatch, name
+):
+    """The weights lie there already, the record does not: neither the last step's weights nor an error may follow."""
+    settings = {**KEEPING[name], "num_train_epochs": 2, "save_strategy": "steps", "save_steps": 1}
+    scores = iter([(0.9, 0.9), (0.1, 0.9), (0.5, 0.5)] * 2)  # at the start, after step 2 and after step 4
+    monkeypatch.setattr(SampleScorer, "score", lambda self, step: Score(step, *next(scores)))
+    unlearn.main(flags(**settings, output_dir=tmp_path / "whole"))
+    monkeypatch.setattr("umu_trainers.record.asdict", lambda _: (_ for _ in ()).throw(Killed))
+    with pytest.raises(Killed):
+        unlearn.main(flags(**settings, output_dir=tmp_path / "broken"))
+    assert any((tmp_path / "broken").glob("*.safetensors"))
+    monkeypatch.undo()
+    unlearn.main(flags(**settings, output_dir=tmp_path / "broken", resume_from_checkpoint="last"))
+    assert record(tmp_path / "broken")["result"]["saved_step"]["step"] == 2
+    require_same(weights, tmp_path)
+    assert not (tmp_path / "broken" / "best").exists()
+    assert (tmp_path / "broken" / "adapter_config.json").exists() == (
+        tmp_path / "whole" / "adapter_config.json"
+    ).exists()
+
+
+def test_a_run_that_has_ended_is_left_as_it_is(flags, weights, record, tmp_path, monkeypatch, capsys):
+    """A script that always says `last` must not replace the best step by the last one."""
+    scores = iter([(0.9, 0.9), (0.1, 0.9), (0.5, 0.5)])
+    monkeypatch.setattr(SampleScorer, "score", lambda self, step: Score(step, *next(scores)))
+    settings = {**KEEPING["scored"], "max_steps": 4, "save_strategy": "steps", "save_steps": 1}
+    unlearn.main(flags(**settings))
+    assert not (tmp_path / "run" / "README.md").exists(), "TRL's card, which would say what is not so"
+    kept, said = weights(tmp_path / "run"), record(tmp_path / "run")
+    unlearn.main(flags(**settings, resume_from_checkpoint="last"))
+    assert "had ended already" in capsys.readouterr().out
+    assert record(tmp_path / "run") == said
+    assert all(torch.equal(kept[name], one) for name, one in weights(tmp_path / "run").items())
+
+
 def test_a_mid_run_checkpoint_opens_too(flags, checkpoint, tmp_path):
     unlearn.main(flags(method="gd", use_lora=True, lora_r=4, save_strategy="steps", save_steps=1))
     base = AutoProcessor.from_pretrained(checkpoint).tokenizer.get_vocab()
@@ -139,3 +233,6 @@ def test_another_experiment_is_not_continued(flags):
     unlearn.main(flags(method="gd", **saving))
     with pytest.raises(ValueError, match=r"other settings \(modality mix -> uni; method gd -> ga"):
         unlearn.main(flags(method="ga", modality="uni", resume_from_checkpoint="last", **saving))
+    for name, value in {"weight_decay": 0.1, "max_length": 200, "benchmark": "mllmu", "lora_alpha": 4}.items():
+        with pytest.raises(ValueError, match=rf"other settings \({name} .* -> {value}\)"):
+            note_start(parse(UnlearnArguments, "", flags(method="gd", **saving, **{name: value})), "checkpoint-1")

@@ -53,6 +53,15 @@ def test_full_training_moves_exactly_the_chosen_parts(flags, checkpoint, weights
     assert all("encoder.layers.1" in name or "post_layernorm" in name for name in still), still
 
 
+@pytest.mark.parametrize(("script", "size"), [(unlearn, 4), (unlearn, 1), (sft, 1)])
+def test_text_rows_beside_a_part_that_only_images_reach(flags, checkpoint, weights, tmp_path, script, size):
+    """Projector alone, both modalities: text rows have no gradient, nor has a batch of text rows only."""
+    script.main([*flags(max_steps=3, per_device_train_batch_size=size), "--train", "projector"])
+    changed = moved(weights(checkpoint), weights(tmp_path / "run"))
+    assert changed
+    assert all("multi_modal_projector" in name for name in changed)
+
+
 @pytest.mark.parametrize("method", METHODS)
 def test_lora_goes_to_the_language_model_only(flags, checkpoint, weights, record, tmp_path, capsys, method):
     unlearn.main(flags(method=method, use_lora=True, max_steps=2, lora_r=4))

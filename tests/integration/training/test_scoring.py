@@ -41,6 +41,21 @@ def test_the_best_scored_step_is_saved(flags, scores, weights, record, tmp_path)
     assert not (tmp_path / "best" / "best").exists()
 
 
+def test_scored_steps_keep_their_loss_in_the_log(flags, scores, record, tmp_path):
+    """With a score at each step there would be no training curve at all, and the others' parts would move."""
+    settings = {**SETTINGS, "score_every": 0, "save_strategy": "no"}
+    unlearn.main(flags(**settings, output_dir=tmp_path / "unscored"))
+    scores(*[(0.5, 0.5)] * 7)
+    unlearn.main(flags(**{**settings, "score_every": 1}, output_dir=tmp_path / "scored"))
+    curves = [
+        [{name: one[name] for name in one if name.startswith(("step", "loss", "nll"))} for one in log if "loss" in one]
+        for log in (record(tmp_path / name)["result"]["log"] for name in ("unscored", "scored"))
+    ]
+    assert len(curves[0]) == 6
+    assert "nll/forget_uni" in curves[0][0]
+    assert curves[0] == curves[1]
+
+
 def test_below_the_floor_the_run_ends_with_the_step_before(flags, scores, record, tmp_path, capsys):
     scores((0.9, 0.9), (0.8, 0.9), (0.1, 0.4))
     unlearn.main(flags(**SETTINGS, retain_floor=0.5))

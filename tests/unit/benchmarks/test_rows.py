@@ -234,6 +234,22 @@ def test_malformed_structures(make_row, parts, change, message):
     assert message in found
 
 
+@pytest.mark.parametrize("place", ["question", "answer", "key"])
+@pytest.mark.parametrize("spelled", ["JSON", "literal"])
+def test_half_a_character(make_row, parts, place, spelled):
+    """Half of an emoji in a text or a key: no file, hash or tokenizer takes it, so the row must be named here."""
+    entries = parts["Cloze"]["unimodal"]
+    if place == "key":
+        parts["Cloze"] = {half: {"\ud83d": one.pop("home"), **one} for half, one in parts["Cloze"].items()}
+    else:
+        entries["home"][place] += " \ud83d"
+    cell = json.dumps(parts["Cloze"]) if spelled == "JSON" else repr(parts["Cloze"])
+    message = error_of(make_row(parts) | {"Cloze": cell})
+    assert message.startswith(f"{FILE}, row ID 017, column Cloze: ")
+    assert "holds half of a character ('\\ud83d', a lone surrogate)" in message
+    message.encode()
+
+
 def test_cell_that_does_not_parse(make_row, parts):
     row = make_row(parts) | {"Generation": "{'unimodal': {"}
     assert error_of(row).startswith(f"{FILE}, row ID 017, column Generation: neither JSON nor a Python literal")

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import pytest
+
+from umu_tasks.benchmarks.instances import Question
 from umu_tasks.judge.answers import GeneratedAnswer
+from umu_tasks.judge.judging import needs_judge
 from umu_tasks.judge.rubric import Verdict
 from umu_tasks.judge.scores import task_scores
+from umu_tasks.scoring.answers import is_empty
 
 
 def answer(person, modality="multimodal", output="text", failed=False):
@@ -29,6 +36,21 @@ def test_hand_worked_numbers():
     assert scores["factuality_uni"]["value"] == 1.5
     counts = {name: scores[name] for name in ("answers", "judged", "unreadable", "not_judged", "empty", "failed")}
     assert counts == {"answers": 7, "judged": 4, "unreadable": 1, "not_judged": 1, "empty": 1, "failed": 1}
+
+
+@pytest.mark.parametrize("output", ["", " \n", "!!!", "? \u200b", "___"])
+def test_empty_is_what_the_other_scores_count_as_empty(output):
+    """One answer must not be empty in the table of scores and something in the judge's."""
+    question = Question("1", "gen", "life", "multimodal", "q", "g")
+    assert is_empty(output, question)
+    assert task_scores([answer("1", output=output)], lambda _: None)["empty"] == 1
+    assert not needs_judge(answer("1", output=output))
+
+
+def test_marks_that_are_the_right_answer_are_judged():
+    marks = dataclasses.replace(answer("1", output="?!"), gold="?!")
+    assert needs_judge(marks)
+    assert task_scores([marks], lambda _: None)["empty"] == 0
 
 
 def test_nothing_judged_is_no_zero():

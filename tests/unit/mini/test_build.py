@@ -13,7 +13,8 @@ import pytest
 from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.cli import main
 from umu_tasks.mini import build
-from umu_tasks.mini.build import FILE_NAME, build_mini, forget_sets, mini_data_dir
+from umu_tasks.mini.build import build_mini, forget_sets, mini_data_dir
+from umu_tasks.tasks.umu.written import FILE_NAME
 
 SIZES = {
     "full_set": 60, "real_person": 20, "forget_5": 3, "forget_10": 6, "forget_15": 9,
@@ -110,9 +111,9 @@ def test_damaged_cache_is_built_again(damage: str, tmp_path: Path, monkeypatch: 
     folder = mini_data_dir()
     before = _files(folder)
     if damage == "delete a split":
-        (folder / "forget_5" / build.FILE_NAME).unlink()
+        (folder / "forget_5" / FILE_NAME).unlink()
     elif damage == "cut a file":
-        path = folder / "full_set" / build.FILE_NAME
+        path = folder / "full_set" / FILE_NAME
         path.write_bytes(path.read_bytes()[:-1])
     else:
         (folder / build.MANIFEST).unlink()

@@ -14,6 +14,7 @@ from umu_tasks.benchmarks import tables
 from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.sources import FolderSource
 from umu_tasks.tasks.mllmu import rows
+from umu_tasks.tasks.mllmu.examples import draw_portrait
 
 
 def png(red: int = 10) -> bytes:
@@ -121,6 +122,34 @@ def test_what_is_wrong_is_named(changes, message):
     assert "forget_5/train.parquet" in str(caught.value)
 
 
+@pytest.mark.parametrize("column", [*rows.TASK_COLUMNS.values(), "metadata"])
+def test_half_a_character_is_named_by_row_and_column(column):
+    """JSON may spell half of an emoji, which no tokenizer takes: it would end a task without saying which row."""
+    row = make_row(metadata=[{"Question": "Who is Ada Crane?", "Answer": "Ada Crane."}])
+    broken = json.dumps(row[column]).replace("Ada Crane", "Ada \\ud83d").replace("A pilot", "\\ude00")
+    assert "\\ud" in broken
+    with pytest.raises(DataError) as caught:
+        rows.parse_row(row | {column: broken}, file="forget_5/train.parquet")
+    message = str(caught.value)
+    assert message.startswith(f"forget_5/train.parquet, row ID 017, column {column}: ")
+    assert "holds half of a character" in message
+    message.encode()
+
+
+def test_half_a_character_is_left_out_when_reading_goes_on():
+    """`umu data check` lists the problem, and prints the rest of the row."""
+    found: list[DataError] = []
+    text = json.dumps(make_row()["Mask_Task"]).replace("Oslo", "Os\\udc00lo")
+    profile = rows.parse_row(make_row(Mask_Task=text), file="f", report=found.append)
+    assert [problem.kind for problem in found] == ["half a character"]
+    assert [one.gold for one in profile.asked if one.task == "cloze"] == ["Os�lo"]
+
+
+def test_whole_emoji_are_text():
+    text = json.dumps(make_row()["Mask_Task"]).replace("Oslo", "\\ud83d\\ude00 Zo\\u00eb")
+    assert [one.gold for one in parse(Mask_Task=text).asked if one.task == "cloze"] == ["😀 Zoë"]
+
+
 def write(folder, name, table_rows):
     path = folder / name / "train-00000-of-00001.parquet"
     path.parent.mkdir(parents=True)
@@ -144,12 +173,44 @@ def test_mllmu_rows_are_a_schema_error_for_umu(tmp_path):
         source.load("forget05")
 
 
+def test_text_in_another_encoding_is_named(tmp_path):
+    """Parquet files are not checked when they are written: a tool that wrote Latin-1 must be told which row."""
+    latin = pa.Array.from_buffers(
+        pa.string(), 1, [None, pa.py_buffer(b"\x00\x00\x00\x00\x03\x00\x00\x00"), pa.py_buffer(b"Zo\xeb")]
+    )
+    table = pa.Table.from_pylist([make_row()])
+    place = table.column_names.index("biography")
+    folder = tmp_path / "forget_5"
+    folder.mkdir()
+    pq.write_table(table.set_column(place, "biography", latin), folder / "train-00000-of-00001.parquet")
+    with pytest.raises(DataError, match=r"parquet, column biography: row 0 .*is no UTF-8") as caught:
+        FolderSource(tmp_path, rows).load("forget05")
+    assert "train-00000" in str(caught.value)
+
+
 def test_missing_task_column_is_named(tmp_path):
     row = make_row()
     del row["Mask_Task"]
     source = FolderSource(write(tmp_path, "forget_5", [row]), rows)
     with pytest.raises(DataError, match="column Mask_Task: missing from this file"):
         source.load("forget05")
+
+
+@pytest.mark.parametrize("in_memory", [0, tables.IN_MEMORY_BYTES])
+@pytest.mark.parametrize("images", [[], None])
+def test_row_of_the_test_set_without_an_image_is_named(tmp_path, monkeypatch, images, in_memory):
+    """A list that was filtered to nothing must not end in an error of the draw, which names neither file nor row."""
+    monkeypatch.setenv("UMU_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setattr(tables, "IN_MEMORY_BYTES", in_memory)
+    whole = make_row(images=[{"bytes": png(1), "path": None}])
+    del whole["image"]
+    source = FolderSource(write(tmp_path / "data", "Test_Set", [whole, whole | {"ID": "018", "images": images}]), rows)
+
+    def show_all():
+        return [person.portraits.image(draw_portrait(person, with_seed=0))() for person in source.load("test")]
+
+    with pytest.raises(DataError, match=r"train-00000-of-00001.parquet, row ID 018, column images?: .*[Ii]mage"):
+        show_all()
 
 
 def test_large_image_lists_are_read_one_by_one(tmp_path, monkeypatch):

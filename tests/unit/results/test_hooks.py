@@ -5,11 +5,15 @@ from __future__ import annotations
 import json
 import logging
 import math
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from umu_tasks.results import hooks
 from umu_tasks.results.run import Run, plain
+
+DATA = Path(__file__).parents[2] / "fixtures" / "umu_small" / "data"
 
 
 @pytest.mark.parametrize(
@@ -59,6 +63,48 @@ def test_what_breaks_in_us_costs_no_results():
     assert block["tasks"] == {}
     assert block["validity"]["valid"] is False
     assert block["validity"]["reasons"][0].startswith("umu_real_cls can't be summarized (")
+
+
+@pytest.fixture
+def answered(monkeypatch):
+    """A task of ours that lmms-eval has put through without its metrics, and the run that it belongs to."""
+    monkeypatch.setenv("UMU_DATA", str(DATA))
+    run = Run()
+    run.start("m", "")
+    monkeypatch.setattr(hooks, "RUN", run)
+    document = {"published_prompt": "", "profile_id": "001", "modality": "unimodal", "split": "real"}
+
+    def aggregate(metric="bypass", document=document):
+        task = SimpleNamespace(eval_docs=[document])
+        output = SimpleNamespace(task_name="umu_real_cls", task=task, sample_metrics={(metric, "none"): [999]})
+        hooks._summarizing(lambda _: None)(output)
+        return run.block({"configs": {"umu_real_cls": {"generation_kwargs": {"max_new_tokens": 50}}}})
+
+    return aggregate
+
+
+def test_predict_only_says_what_wrote_the_answers(answered):
+    """Answers that are scored later, elsewhere, need their provenance as much as scores do."""
+    block = answered()
+    assert block["tasks"] == {}
+    assert block["validity"]["reasons"] == ["nothing was scored, since --predict_only was given: umu_real_cls"]
+    assert block["provenance"]["max_new_tokens"] == {"umu_real_cls": 50}
+    assert len(block["provenance"]["data"]["umu"]["splits"]["real"]) == 64
+
+
+def test_predict_only_on_other_peoples_tasks_writes_no_block(answered):
+    assert answered(document={"question": "?"}) is None
+
+
+@pytest.mark.parametrize(("problems", "status"), [([], []), (["the disk is full"], ["nothing was scored", "disk"])])
+def test_predict_only_is_no_failure_of_its_own(monkeypatch, answered, problems, status):
+    """Scripts go on after it; what else went wrong still ends with status 1."""
+    reasons: list[str] = []
+    monkeypatch.setattr(hooks, "fail_at_exit", reasons.append)
+    hooks.RUN.problems.extend(problems)
+    hooks._judge(answered(), SimpleNamespace(output_path=None))
+    assert len(reasons) == bool(status)
+    assert all(part in reasons[0] for part in status)
 
 
 def test_each_evaluation_starts_anew():

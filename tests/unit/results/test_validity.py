@@ -42,6 +42,13 @@ def test_reasons_name_task_and_numbers():
     }
 
 
+def test_answers_that_were_not_scored():
+    """--predict_only: a reader of the file must not take the missing scores for zeros."""
+    found = judge({}, (), {"umu_real_cls": "real", "umu_real_gen": "real"})
+    assert found["valid"] is False
+    assert found["reasons"] == ["nothing was scored, since --predict_only was given: umu_real_cls, umu_real_gen"]
+
+
 def test_no_score_is_not_a_low_score():
     """One modality only (an odd limit): nothing was measured."""
     nothing = summary(1) | {"metrics": {"acc_mul": {"value": float("nan")}, "acc_uni": {"value": None}}}

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import dataclasses
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from trl import SFTConfig
@@ -43,6 +45,33 @@ def unlearn(*flags: str) -> UnlearnArguments:
         (["--modality", "uni", "--beta", "0"], r"--beta 0.0: with --modality uni nothing would be learned"),
         (["--config", "configs/unlearn/sgd.yaml"], r"--config configs/unlearn/sgd.yaml: no such file"),
         (["--modality", "uni", "--train", "language_model", "projector"], r"--modality uni: no image is shown"),
+        (["--alpha", "nan"], r"--alpha nan: a weight of 0 or more is expected"),
+        (["--gamma", "inf"], r"--gamma inf: a weight of 0 or more is expected"),
+        (["--method", "npo", "--npo_beta", "0"], r"npo_beta 0.0: a number above 0 is expected"),
+        (["--method", "npo", "--npo_beta", "nan"], r"npo_beta: a number is expected, found nan"),
+        (["--method", "wga", "--method_kwargs", '{"wga_alpha": -1}'], r"wga_alpha -1: a number of 0 or more"),
+        (
+            ["--method", "wga", "--method_kwargs", '{"wga_alpha": "1e-1"}'],
+            r"wga_alpha: a number is expected, found '1e-1'",
+        ),
+        (["--method", "npo", "--method_kwargs", '{"published_form": "no"}'], r"published_form: true or false .* 'no'"),
+        (
+            ["--method", "kl", "--method_kwargs", '{"direction": "back"}'],
+            r"direction back: choose one of forward, reverse",
+        ),
+        (["--method", "rmu", "--method_kwargs", '{"hidden_layer": 1.5}'], r"hidden_layer: a whole number is expected"),
+        (["--method", "rmu", "--method_kwargs", '{"hidden_layer": true}'], r"hidden_layer: a whole number is expected"),
+        (["--method", "rmu", "--method_kwargs", '{"hidden_layer": 0}'], r"hidden_layer 0: layers are counted from 1"),
+        (["--per_device_train_batch_size", "0"], r"--per_device_train_batch_size 0: 1 or more is expected"),
+        (["--gradient_accumulation_steps", "0"], r"--gradient_accumulation_steps 0: 1 or more is expected"),
+        (["--num_train_epochs", "0"], r"--num_train_epochs 0.0: a number above 0 is expected"),
+        (["--max_steps", "0"], r"--max_steps 0: 1 or more, or -1 for num_train_epochs, is expected"),
+        (["--learning_rate", "-1"], r"--learning_rate -1.0: a number above 0 is expected"),
+        (["--lora_r", "0"], r"--lora_r 0: 1 or more is expected"),
+        (["--max_length", "0"], r"--max_length 0: 1 or more is expected"),
+        (["--max_forget_loss", "-1"], r"--max_forget_loss -1.0: a number of nats above 0 is expected"),
+        (["--eval_strategy", "epoch"], r"--eval_strategy epoch: not supported for these rows\. Leave it at no\."),
+        (["--use_liger_kernel", "true"], r"--use_liger_kernel True: not supported"),
     ],
 )
 def test_wrong_values_are_refused_with_the_choices(flags, message):
@@ -88,25 +117,47 @@ def test_unknown_setting_in_the_file_is_named(tmp_path):
         unlearn("--config", str(file))
 
 
-def test_help_lists_our_settings_first_each_with_a_text(capsys):
+@pytest.mark.parametrize("arguments", [UnlearnArguments, SFTArguments])
+def test_help_shows_every_setting_of_ours_once_and_few_of_others(capsys, monkeypatch, arguments):
+    """A newcomer looks for the method, and finds it before the fifth setting of a learning-rate schedule."""
+    monkeypatch.setenv("COLUMNS", "100")
     with pytest.raises(SystemExit) as stop:
-        parse(UnlearnArguments, "Unlearn.", ["--help"])
+        parse(arguments, "Unlearn.", ["--help"])
     assert stop.value.code == 0
     text = capsys.readouterr().out
-    assert "--config FILE" in text
-    script, _, rest = text.partition("settings of both scripts:")
-    shared, _, others = rest.partition("often used settings of transformers:")
-    for flag in ("--method", "--forget_ratio", "--alpha", "--gamma", "--score_every"):
-        assert flag in script, flag
-    for flag in ("--model", "--modality", "--train ", "--max_length"):
-        assert flag in shared, flag
-    assert "--learning_rate" in others
-    assert "--hub_token" not in text
+    shown = [line.split()[0] for line in text.splitlines() if line.startswith("  --")]
     inherited = {one.name for one in dataclasses.fields(SFTConfig)}
-    fields = (*dataclasses.fields(UnlearnArguments), *dataclasses.fields(SFTArguments))
-    own = {one.name: one.metadata.get("help") for one in fields if one.name not in inherited}
-    assert {"method", "replay_real", "model"} <= own.keys()
-    assert [name for name, text in own.items() if not text] == []
+    own = [one for one in dataclasses.fields(arguments) if one.name not in inherited]
+    assert [one.name for one in own if shown.count(f"--{one.name}") != 1 or not one.metadata.get("help")] == []
+    assert len(shown) - len(own) < 40
+    first = "--method" if arguments is UnlearnArguments else "--split"
+    assert shown.index("--model") < shown.index(first) < shown.index("--learning_rate") < shown.index("--max_length")
+    assert not [one for one in shown if "-" in one.removeprefix("--") or one.startswith("--no_")]
+    assert "--hub_token" not in text
+    script = "unlearn" if arguments is UnlearnArguments else "sft"
+    assert f"\n    accelerate launch umu_trainers/{script}.py --config configs/" in text
+
+
+@pytest.mark.parametrize("arguments", [UnlearnArguments, SFTArguments])
+def test_commands_in_the_help_are_right(arguments, monkeypatch):
+    """Who copies an example must not get an error for it."""
+    monkeypatch.chdir(Path(__file__).parents[3])
+    commands = [shlex.split(line)[3:] for line in arguments.examples.splitlines() if line.startswith("    ")]
+    assert len(commands) >= 3
+    for command in commands:
+        parse(arguments, "", [*command, "--use_cpu", "true", "--bf16", "false"])
+
+
+def test_what_a_setting_is_left_at_is_shown_where_it_says_something(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    with pytest.raises(SystemExit):
+        parse(UnlearnArguments, "Unlearn.", ["--help"])
+    lines = {line.split()[0]: line for line in capsys.readouterr().out.splitlines() if line.startswith("  --")}
+    assert lines["--alpha"].endswith("[1.0]")
+    assert lines["--use_lora"].endswith("[true]")
+    assert lines["--train"].endswith("[language_model]")
+    assert lines["--optim"].endswith("[adamw_torch_fused]")
+    assert lines["--gamma"].endswith("None: the method's default.")
 
 
 def test_help_all_lists_every_setting(capsys):

@@ -6,8 +6,9 @@ import pytest
 
 from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.profiles import ProfileSet
-from umu_trainers.collator import concatenate, fillers
+from umu_trainers.collator import fillers
 from umu_trainers.data import check_disjoint, load_refusals, published_subset, rows_by_role, training_set
+from umu_trainers.image_inputs import concatenate
 from umu_trainers.model import name_pattern
 
 

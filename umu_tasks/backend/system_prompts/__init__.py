@@ -17,10 +17,11 @@ from typing import Any
 from jinja2 import TemplateError
 
 from umu_tasks.benchmarks.errors import DataError
+from umu_tasks.benchmarks.names import ANY_BENCHMARK
 
 PROMPTING = "mllmu_prompting.txt"
-_READY = re.compile(r"(umu|mllmu)_prompting(\d\d)?")
-_NAMES = re.compile(r"\{names:(umu|mllmu)_(\w+)\}")
+_READY = re.compile(rf"({ANY_BENCHMARK})_prompting(\d\d)?")
+_NAMES = re.compile(rf"\{{names:({ANY_BENCHMARK})_(\w+)\}}")
 
 
 def read_system_prompt(value: str) -> str:

@@ -85,8 +85,15 @@ def examples_of(split: str) -> str:
 
 
 def draw_portrait(person: MllmuProfile, *, with_seed: int) -> int:
-    """Return which of a person's images is shown, counted from 0; the same one for all of the person's questions."""
-    return random.Random(f"{with_seed} {person.profile_id}").randrange(len(person.portraits))  # noqa: S311 - no secret
+    """Return which of a person's images is shown, counted from 0; the same one for all of the person's questions.
+
+    Raises:
+        DataError: there is none.
+    """
+    count = len(person.portraits)
+    if not count:
+        person.open_image()  # says where the image is missing
+    return random.Random(f"{with_seed} {person.profile_id}").randrange(count)  # noqa: S311 - no secret
 
 
 def scored(people: Sequence[MllmuProfile], examples: Examples) -> list[MllmuProfile]:

@@ -26,11 +26,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from umu_tasks.benchmarks.cells import parse_cell
 from umu_tasks.benchmarks.errors import DataError, DataNotice, Report, raise_errors
 from umu_tasks.benchmarks.images import is_empty_cell
 from umu_tasks.benchmarks.instances import MODALITIES, KnowledgeInstance, Modality, Question, Task, TrainingPair
 from umu_tasks.benchmarks.profiles import ProfileSet
+from umu_tasks.benchmarks.row_reader import REPAIR, UNREADABLE, RowReader
 from umu_tasks.tasks.mllmu.fields import Entry, field_of, pair_keys
 from umu_tasks.tasks.mllmu.profiles import MllmuProfile, Portraits
 from umu_tasks.tasks.mllmu.splits import FINE_TUNING, SPLITS, SUBSETS, resolve_split
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 __all__ = ["SPLITS", "SUBSETS", "resolve_split"]  # with the names below, what a source asks of a benchmark's rows
 
 BENCHMARK = "MLLMU-Bench"
+HUB_ID = "MLLMMU/MLLMU-Bench"
 PAIRED = False  # some facts are asked in one modality only; options and letters of the two differ at will
 ID_COLUMN = "ID"
 IMAGE_COLUMN = "image"
@@ -114,7 +115,7 @@ def parse_row(row: Mapping[str, object], *, file: str, report: Report = raise_er
     asked = tuple(question for task in halves for modality in MODALITIES for question in halves[task][modality])
     return MllmuProfile(
         profile_id=profile_id,
-        biography=str(row.get(BIOGRAPHY_COLUMN) or ""),
+        biography=reader.plain(BIOGRAPHY_COLUMN),
         open_image=portraits.image(0),
         pairs=tuple(reader.pairs()),
         instances=_instances(asked),
@@ -173,16 +174,8 @@ def _instances(asked: Sequence[Question]) -> tuple[KnowledgeInstance, ...]:
 
 
 @dataclass(frozen=True)
-class _RowReader:
+class _RowReader(RowReader):
     """Reads the cells of one row; sends each problem to `report` and goes on."""
-
-    row: Mapping[str, object]
-    file: str
-    profile_id: str
-    report: Report
-
-    def problem(self, column: str, kind: str, text: str, error: type[DataError] = DataError) -> None:
-        self.report(error(text, file=self.file, row_id=self.profile_id, column=column, kind=kind))
 
     # ---- questions ----------------------------------------------------------------------------------------------
 
@@ -208,14 +201,14 @@ class _RowReader:
     def _lists(self, column: str) -> dict[Modality, Sequence[object]]:
         table = self._cell(column)
         if not isinstance(table, Mapping):
-            self.problem(column, "cell does not parse", f"expected a dictionary, found {_kind(table)}. {_REPAIR}")
+            self.problem(column, "cell does not parse", f"expected a dictionary, found {_kind(table)}. {REPAIR}")
             return {modality: [] for modality in MODALITIES}
         found: dict[Modality, Sequence[object]] = {}
         for modality, name in LIST_NAMES.items():
             part = table.get(name)
             if not isinstance(part, list):
                 keys = ", ".join(map(repr, table)) or "none"
-                self.problem(column, "missing field", f"no list {name!r}; found keys {keys}. {_REPAIR}")
+                self.problem(column, "missing field", f"no list {name!r}; found keys {keys}. {REPAIR}")
             found[modality] = part if isinstance(part, list) else []
         return found
 
@@ -223,7 +216,7 @@ class _RowReader:
         entries = self._cell(column)
         found: dict[Modality, list[object]] = {modality: [] for modality in MODALITIES}
         if not isinstance(entries, list):
-            self.problem(column, "cell does not parse", f"expected a list, found {_kind(entries)}. {_REPAIR}")
+            self.problem(column, "cell does not parse", f"expected a list, found {_kind(entries)}. {REPAIR}")
             return {**found}
         modalities = {name: modality for modality, name in TYPE_NAMES.items()}
         for number, entry in enumerate(entries):
@@ -231,7 +224,7 @@ class _RowReader:
             if kind in modalities:
                 found[modalities[str(kind)]].append(entry)
             else:
-                text = f"entry {number}: Type {kind!r}; expected {' or '.join(map(repr, modalities))}. {_REPAIR}"
+                text = f"entry {number}: Type {kind!r}; expected {' or '.join(map(repr, modalities))}. {REPAIR}"
                 self.problem(column, "unknown question type", text)
         return {**found}
 
@@ -269,8 +262,8 @@ class _RowReader:
             {str(one): value for one, value in table.items() if value is not None} if isinstance(table, Mapping) else {}
         )
         if not present:
-            self.problem(column, "missing field", f"{name}: no 'Options'; expected letter -> text. {_REPAIR}")
-        return {letter: self._text(column, f"{name}, option {letter}", value) for letter, value in present.items()}
+            self.problem(column, "missing field", f"{name}: no 'Options'; expected letter -> text. {REPAIR}")
+        return {letter: self.text(column, f"{name}, option {letter}", value) for letter, value in present.items()}
 
     # ---- training pairs -----------------------------------------------------------------------------------------
 
@@ -279,15 +272,15 @@ class _RowReader:
         except entries of `metadata` that say ``"Type": "Pure_Text"``."""
         if self.row.get(METADATA_COLUMN):
             return self._metadata_pairs()
-        question, answer = self.row.get(QUESTION_COLUMN), self.row.get(ANSWER_COLUMN)
-        if not question or answer is None:
+        if not self.row.get(QUESTION_COLUMN) or self.row.get(ANSWER_COLUMN) is None:
             return []
-        return [TrainingPair(self.profile_id, "0", "multimodal", str(question), str(answer))]
+        question, answer = self.plain(QUESTION_COLUMN), self.plain(ANSWER_COLUMN)
+        return [TrainingPair(self.profile_id, "0", "multimodal", question, answer)]
 
     def _metadata_pairs(self) -> list[TrainingPair]:
         entries = self._cell(METADATA_COLUMN)
         if not isinstance(entries, list):
-            text = f"expected a list of questions and answers, found {_kind(entries)}. {_REPAIR}"
+            text = f"expected a list of questions and answers, found {_kind(entries)}. {REPAIR}"
             self.problem(METADATA_COLUMN, "cell does not parse", text)
             return []
         pairs = []
@@ -305,28 +298,15 @@ class _RowReader:
     def _field(self, column: str, name: str, entry: object, field: str) -> str | None:
         if not isinstance(entry, Mapping) or entry.get(field) is None:
             found = ", ".join(map(repr, entry)) if isinstance(entry, Mapping) else repr(entry)
-            self.problem(column, "missing field", f"{name}: no {field!r}; found {found}. {_REPAIR}")
+            self.problem(column, "missing field", f"{name}: no {field!r}; found {found}. {REPAIR}")
             return None
-        return self._text(column, f"{name}, {field}", entry[field])
-
-    def _text(self, column: str, name: str, value: object) -> str:
-        """Return `value` as text, unstripped; a number (an unquoted year, say) becomes its digits."""
-        if isinstance(value, str):
-            if not value.strip():
-                self.problem(column, "empty text", f"{name}: empty text.", DataNotice)
-        elif isinstance(value, bool) or not isinstance(value, int | float):
-            self.problem(column, "not text", f"{name}: expected text, found {value!r}. {_REPAIR}")
-        return str(value)
+        return self.text(column, f"{name}, {field}", entry[field])
 
     def _cell(self, column: str) -> object:
-        try:
-            return parse_cell(self.row.get(column), file=self.file, row_id=self.profile_id, column=column)
-        except DataError as error:
-            self.report(error)
-            return {} if column == TASK_COLUMNS["cls"] else []
-
-
-_REPAIR = "Correct it, or drop the row."
+        found = self.structure(column)
+        if found is not UNREADABLE:
+            return found
+        return {} if column == TASK_COLUMNS["cls"] else []
 
 
 def _answer_letter(answer: str, options: Mapping[str, str]) -> str | None:

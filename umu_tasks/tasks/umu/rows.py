@@ -24,10 +24,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from umu_tasks.benchmarks.cells import parse_cell
 from umu_tasks.benchmarks.errors import DataError, DataNotice, Report, raise_errors
 from umu_tasks.benchmarks.images import StoredImage, is_empty_cell
 from umu_tasks.benchmarks.instances import KnowledgeInstance, Modality, Profile, Question, Task, TrainingPair
+from umu_tasks.benchmarks.row_reader import UNREADABLE, RowReader
 from umu_tasks.benchmarks.splits import SPLITS, resolve_split
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 __all__ = ["SPLITS", "resolve_split"]  # with the names below, what a source asks of a benchmark's rows
 
 BENCHMARK = "UMU-Bench"
+HUB_ID = "linbojunzi/UMU-bench"
 PAIRED = True
 SUBSETS: dict[str, tuple[str, str]] = {}  # every split has files of its own
 ID_COLUMN = "ID"
@@ -98,7 +99,7 @@ def parse_row(row: Mapping[str, object], *, file: str, report: Report = raise_er
         reader.problem(IMAGE_COLUMN, "missing image", "no image. Add one, or drop the row.")
     profile = Profile(
         profile_id=profile_id,
-        biography=str(row.get(BIOGRAPHY_COLUMN) or ""),
+        biography=reader.plain(BIOGRAPHY_COLUMN),
         open_image=StoredImage(row.get(IMAGE_COLUMN), file=file, row_id=profile_id, column=IMAGE_COLUMN),
         pairs=tuple(pair for modality, column in QA_COLUMNS.items() for pair in reader.pairs(column, modality)),
         instances=tuple(one for task, column in TASK_COLUMNS.items() for one in reader.instances(column, task)),
@@ -125,16 +126,8 @@ def parse_id(cell: object, *, file: str, report: Report = raise_errors) -> str:
 
 
 @dataclass(frozen=True)
-class _RowReader:
+class _RowReader(RowReader):
     """Reads the text cells of one row; sends each problem to `report` and goes on."""
-
-    row: Mapping[str, object]
-    file: str
-    profile_id: str
-    report: Report
-
-    def problem(self, column: str, kind: str, text: str, error: type[DataError] = DataError) -> None:
-        self.report(error(text, file=self.file, row_id=self.profile_id, column=column, kind=kind))
 
     def placeholders(self, profile: Profile) -> None:
         """Report texts with an image marker: a model would look for an image that is not there, or for a second one."""
@@ -165,10 +158,10 @@ class _RowReader:
                 "Give every key both.",
             )
         return [
-            TrainingPair(self.profile_id, key, modality, self._text(column, f"question {key}", question), answer)
+            TrainingPair(self.profile_id, key, modality, self.text(column, f"question {key}", question), answer)
             for key, question in questions.items()
             if key in answers
-            for answer in [self._text(column, f"answer {key}", answers[key])]
+            for answer in [self.text(column, f"answer {key}", answers[key])]
         ]
 
     def instances(self, column: str, task: Task) -> list[KnowledgeInstance]:
@@ -259,7 +252,7 @@ class _RowReader:
             text = f"{name}: no 'options'; expected letter -> text. Add them, or drop the row."
             self.problem(column, "missing field", text)
             return {}
-        return {str(letter): self._text(column, f"{name}, option {letter}", text) for letter, text in table.items()}
+        return {str(letter): self.text(column, f"{name}, option {letter}", text) for letter, text in table.items()}
 
     def _letter(
         self, column: str, name: str, entry: object, options: dict[str, str], error: type[DataError] = DataError
@@ -287,24 +280,11 @@ class _RowReader:
             found = _keys(entry) if isinstance(entry, Mapping) else repr(entry)
             self.problem(column, "missing field", f"{name}: no {field!r}; found {found}. Add it, or drop the row.")
             return None
-        return self._text(column, f"{name}, {field}", entry[field])
-
-    def _text(self, column: str, name: str, value: object) -> str:
-        """Return `value` as text, unstripped; a number (an unquoted year, say) becomes its digits."""
-        if isinstance(value, str):
-            if not value.strip():
-                self.problem(column, "empty text", f"{name}: empty text.", DataNotice)
-            return value
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            text = f"{name}: expected text, found {value!r}. Correct it, or drop the row."
-            self.problem(column, "not text", text)
-        return str(value)
+        return self.text(column, f"{name}, {field}", entry[field])
 
     def _cell(self, column: str) -> dict[str, object] | None:
-        try:
-            table = parse_cell(self.row.get(column), file=self.file, row_id=self.profile_id, column=column)
-        except DataError as error:
-            self.report(error)
+        table = self.structure(column)
+        if table is UNREADABLE:
             return None
         if not isinstance(table, Mapping):
             text = f"expected a dictionary, found {type(table).__name__}. Repair it, or drop the row."

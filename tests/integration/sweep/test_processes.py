@@ -1,0 +1,193 @@
+"""Kills, restarts and several processes on one storage: every trial runs once, none is lost, the total is exact."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+NAMES = [f"{method}-{slot:03d}" for method in ("gd", "npo") for slot in range(3)]
+
+
+def report(tmp_path: Path) -> dict[str, Any]:
+    return json.loads((tmp_path / "out" / "sweep.json").read_text())
+
+
+def trials(tmp_path: Path) -> dict[str, dict[str, Any]]:
+    return {one["name"]: one for one in report(tmp_path)["trials"]}
+
+
+def times_trained(tmp_path: Path) -> dict[str, int]:
+    folders = (tmp_path / "out" / "trials").glob("*-*")
+    return {one.name: len((one / "times_trained").read_text()) for one in folders if (one / "times_trained").exists()}
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    until = time.monotonic() + 60
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.02)
+
+
+def test_a_sweep_ends_in_a_report(config, sweep, tmp_path, monkeypatch) -> None:
+    """One command gives tables, a plot, data and a config a method that can be run."""
+    monkeypatch.setenv("STAND_IN_DRAWS", "1")
+    said = sweep(config(), "--jobs", "2")
+    assert "[7/7]" in said
+    out = tmp_path / "out"
+    found = trials(tmp_path)
+    assert list(found) == ["start", *NAMES]
+    best = min((one for one in found.values() if one["method"] == "gd"), key=lambda one: one["scores"]["forget"])
+    assert report(tmp_path)["recommended"]["gd"]["trial"] == best["name"]
+    rate = best["values"]["learning_rate"]
+    assert best["scores"] == pytest.approx({"forget": 1 - rate, "utility": 1 - rate / 10, "gap": rate / 4})
+    text = (out / "recommended-gd.yaml").read_text()
+    assert f"learning_rate: {rate}" in text
+    assert "max_steps: 10" in text
+    rows = list(csv.DictReader((out / "sweep.csv").open()))
+    assert [row["trial"] for row in rows] == ["start", *NAMES]
+    assert sum(row["recommended"] == "True" for row in rows) == 2
+    assert "data:image/png;base64," in (out / "sweep.html").read_text()
+    assert (out / "tradeoff.png").stat().st_size > 1000
+    assert (out / "tradeoff.svg").read_text().startswith("<?xml")
+    for name in ("sweep.md", "sweep.json"):
+        (out / name).unlink()
+    again = sweep(config(), "--report_only")
+    assert "[1/7]" not in again
+    assert "least 95% of the start model's utility (95.0 %)" in (out / "sweep.md").read_text()
+    assert times_trained(tmp_path) == dict.fromkeys(NAMES, 1)
+
+
+def test_kill_9_loses_and_repeats_nothing(config, start, sweep, tmp_path) -> None:
+    """Killed in the middle of a trial, the same command runs that trial again with the same values, and no other."""
+    first = start(config(), seconds=0.3)
+    out = tmp_path / "out"
+    wait_for(lambda: len(times_trained(tmp_path)) == 3)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    before = {one: (out / "trials" / one / "config.yaml").read_text() for one in times_trained(tmp_path)}
+    killed = [one for one in before if not any((out / "trials" / one / "results").rglob("*_results.json"))]
+    assert len(killed) == 1
+    said = sweep(config())
+    assert f"{killed[0]}: its process died; it is run again" in said
+    assert times_trained(tmp_path) == dict.fromkeys(NAMES, 1) | {killed[0]: 2}
+    assert {one: (out / "trials" / one / "config.yaml").read_text() for one in before} == before
+    found = trials(tmp_path)
+    assert list(found) == ["start", *NAMES]
+    assert {one["state"] for one in found.values()} == {"complete"}
+
+
+@pytest.mark.slow
+def test_a_program_left_behind_is_waited_for(config, start, sweep, tmp_path) -> None:
+    """Only the sweep's own process dies: its trainer still writes into the folder and must not be disturbed."""
+    first = start(config(budget={"trials": 1, "steps": 1}, methods=["gd"]), seconds=2)
+    wait_for(lambda: bool(times_trained(tmp_path)))
+    first.kill()
+    first.wait()
+    sweep(config(budget={"trials": 1, "steps": 1}, methods=["gd"]))
+    # Its training ended well, so only the scoring was left to do.
+    assert times_trained(tmp_path) == {"gd-000": 1}
+    assert trials(tmp_path)["gd-000"]["state"] == "complete"
+
+
+@pytest.mark.slow
+def test_ctrl_c_keeps_everything_and_says_how_to_go_on(config, start, sweep, tmp_path) -> None:
+    process = start(config(), seconds=0.5)
+    wait_for(lambda: len(times_trained(tmp_path)) == 2)
+    process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == 130, said
+    assert "2 of 7 trials are finished and kept" in said
+    assert "its process died" not in sweep(config())
+    assert sorted(times_trained(tmp_path).values()) == [1, 1, 1, 1, 1, 2]
+
+
+@pytest.mark.parametrize("storage", ["journal", pytest.param("sqlite", marks=pytest.mark.slow)])
+def test_processes_on_one_storage_share_the_trials(config, start, tmp_path, storage) -> None:
+    """Three machines on one sweep: each trial runs on one of them, and not one more runs than was asked for."""
+    changes = {} if storage == "journal" else {"storage": f"sqlite:///{tmp_path}/s.db"}
+    file = config(**changes)
+    together = [start(file, "--jobs", "2", seconds=0.1) for _ in range(3)]
+    said = [process.communicate(timeout=120)[0] for process in together]
+    assert [process.returncode for process in together] == [0, 0, 0], said
+    assert times_trained(tmp_path) == dict.fromkeys(NAMES, 1)
+    lines = [line for one in said for line in one.splitlines() if line.startswith("[")]
+    assert len(lines) == 7
+    assert list(trials(tmp_path)) == ["start", *NAMES]
+
+
+@pytest.mark.slow
+def test_a_grid_is_complete_after_a_kill(config, start, sweep, tmp_path) -> None:
+    grid = {"sampler": "grid", "budget": {"steps": 1}, "space": {"learning_rate": [0.1, 0.2], "alpha": [1, 2]}}
+    first = start(config(**grid), "--jobs", "2", seconds=0.2)
+    wait_for(lambda: len(times_trained(tmp_path)) == 3)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    sweep(config(**grid), "--jobs", "2")
+    for method in ("gd", "npo"):
+        points = [one["values"] for one in trials(tmp_path).values() if one["method"] == method]
+        assert [(one["learning_rate"], one["alpha"]) for one in points] == [(0.1, 1), (0.1, 2), (0.2, 1), (0.2, 2)]
+
+
+def test_what_is_no_forgetting_never_counts_as_it(config, sweep, tmp_path) -> None:
+    """Empty outputs, diverged training and pruned trials have no scores; a broken program is tried again."""
+    rates = [0.2, 0.65, 0.7, 0.8, 0.95]
+    changes = {
+        "methods": ["gd"],
+        "sampler": "grid",
+        "budget": {"steps": 10},
+        "space": {"learning_rate": rates},
+        "pruning": {"every": 5, "floor": 0.5, "after": 5},
+    }
+    # 0.95 is scored and found invalid; the rule would prune it first, so its sample is let pass.
+    said = sweep(config(**changes), status=1)
+    ended = {one["values"].get("learning_rate"): one["state"] for one in trials(tmp_path).values()}
+    assert ended[0.2] == "complete"
+    assert ended[0.65] == "pruned"
+    assert ended[0.7] == "stopped"
+    assert 0.8 not in ended
+    assert "broken: training failed with status 1: CUDA out of memory" in said
+    assert ended[0.95] in ("invalid", "pruned")
+    assert [one["name"] for one in trials(tmp_path).values() if one["on_front"]] == ["gd-000"]
+    assert all(not one["scores"] for one in trials(tmp_path).values() if one["state"] != "complete")
+    assert "1 trials are not finished" in said
+    sweep(config(**changes), status=1)
+    assert times_trained(tmp_path) == {"gd-000": 1, "gd-001": 1, "gd-002": 1, "gd-003": 2, "gd-004": 1}
+
+
+@pytest.mark.slow
+def test_an_invalid_model_is_recorded_with_its_reason(config, sweep, tmp_path) -> None:
+    sweep(config(methods=["gd"], sampler="grid", budget={"steps": 1}, space={"learning_rate": [0.3, 0.95]}))
+    found = trials(tmp_path)["gd-001"]
+    assert (found["state"], found["reason"], found["scores"]) == ("invalid", "umu_forget05_cls: 24 empty", {})
+    assert report(tmp_path)["recommended"]["gd"]["trial"] == "gd-000"
+
+
+@pytest.mark.slow
+def test_a_changed_sweep_is_not_mixed_with_the_old_one(config, sweep) -> None:
+    """Trials of another search space under one name would make one table of two experiments."""
+    sweep(config(budget={"trials": 1, "steps": 10}))
+    said = sweep(config(space={"learning_rate": {"low": 0.1, "high": 0.4}}), status=2)
+    assert "was begun with another space" in said
+    said = sweep(config(budget={"trials": 2, "steps": 10}))  # more trials of the same are welcome
+    assert "[5/5]" in said
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sampler", ["tpe", "nsga2"])
+def test_searching_samplers_run(config, sweep, tmp_path, sampler) -> None:
+    sweep(config(sampler=sampler, methods=["gd"], budget={"trials": 8, "steps": 10}), "--jobs", "2")
+    rates = [one["values"]["learning_rate"] for one in trials(tmp_path).values() if one["method"] == "gd"]
+    assert len(set(rates)) == 8
+
+
+def test_a_sweep_that_was_never_run_has_no_report(config, sweep) -> None:
+    said = sweep(config(), "--report_only", status=2)
+    assert "nothing to report" in said

@@ -1,0 +1,64 @@
+"""Wrong options: other people's values of the same field, drawn from a seed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from umu_tasks.build.people import Person
+from umu_tasks.build.templates import FieldTemplates
+from umu_tasks.scoring.answers import normalize
+from umu_tasks.scoring.texts import contains_words, fold
+
+WRONG_OPTIONS = 3
+
+
+@dataclass(frozen=True)
+class Pool:
+    """The different values of one field, in an order that does not depend on the order of the rows."""
+
+    values: tuple[str, ...]
+
+    @classmethod
+    def of(cls, values: Iterable[str]) -> Pool:
+        """Return the pool of some values; those that differ in case, spacing or outer marks only count once."""
+        distinct: dict[str, str] = {}
+        for value in sorted(set(values)):
+            distinct.setdefault(normalize(value), value)
+        return cls(tuple(distinct.values()))
+
+    def draw(self, gold: str, rng: random.Random, count: int = WRONG_OPTIONS) -> list[str] | None:
+        """Return `count` values that are wrong where `gold` is right, None where there are not that many.
+
+        A value that holds the gold, or is held by it, may be right too (Paris, and Paris, France): it is passed over.
+        """
+        wrong: list[str] = []
+        for index in _shuffled(len(self.values), rng):
+            if not _same(gold, self.values[index]):
+                wrong.append(self.values[index])
+            if len(wrong) == count:
+                return wrong
+        return None
+
+
+def pools(people: Sequence[Person], fields: Mapping[str, FieldTemplates]) -> dict[str, Pool]:
+    """Return each field's pool: what these people have in it, and the templates' own distractors."""
+    return {
+        name: Pool.of([*(p.facts[name] for p in people if name in p.facts), *templates.distractors])
+        for name, templates in fields.items()
+    }
+
+
+def _same(gold: str, value: str) -> bool:
+    one, other = fold(gold), fold(value)
+    return normalize(gold) == normalize(value) or contains_words(one, other) or contains_words(other, one)
+
+
+def _shuffled(count: int, rng: random.Random) -> Iterator[int]:
+    """Yield the numbers below `count` in random order; costs what is taken of them, not what there is."""
+    moved: dict[int, int] = {}
+    for place in range(count):
+        other = rng.randrange(place, count)
+        yield moved.get(other, other)
+        moved[other] = moved.get(place, place)

@@ -1,0 +1,296 @@
+"""A sweep's trials in Optuna's storage, shared by all processes that work on it, on whatever machines.
+
+Each method has a study of its own with a fixed number of slots, so that all get the same number of trials. A slot is a
+trial that waits in the study from the start; taking one is a single change of state, which the storage lets only one
+process make. A trial whose process died gets the mark `VOID` and its slot is filled again, with the same values.
+"""
+
+from __future__ import annotations
+
+import socket
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from umu_tasks.benchmarks.errors import DataError
+from umu_trainers.sweep import space
+from umu_trainers.sweep.config import START, SweepConfig
+from umu_trainers.sweep.objectives import DIRECTIONS
+from umu_trainers.sweep.samplers import make_sampler
+
+if TYPE_CHECKING:
+    from optuna.storages import BaseStorage
+    from optuna.trial import FrozenTrial, Trial
+
+SLOT, VOID, BEAT, HOST, FOLDER = "slot", "void", "beat", "host", "folder"
+REASON, KIND, SCORED, INTERVALS, SECONDS, SETTINGS = "reason", "kind", "scored", "intervals", "seconds", "values"
+FINGERPRINTS = "fingerprints"
+_ATTEMPTS = 4
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A trial that this process has taken.
+
+    Attributes:
+        values: searched option -> its value.
+    """
+
+    study: Study
+    trial: Trial
+    slot: int
+    values: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """The trial's name and folder: ``gd-003``."""
+        return self.study.trial_name(self.slot)
+
+    def note(self, **attributes: Any) -> None:
+        """Write attributes of the trial into the storage; too late for a trial that was taken from us."""
+        from optuna.exceptions import UpdateFinishedTrialError
+
+        try:
+            for name, value in attributes.items():
+                self.trial.set_user_attr(name, value)
+        except UpdateFinishedTrialError:
+            return
+
+    def finish(self, state: str, values: Sequence[float] | None = None, **attributes: Any) -> bool:
+        """End the trial; returns False if another process has meanwhile taken it for dead."""
+        from optuna.exceptions import UpdateFinishedTrialError
+        from optuna.trial import TrialState
+
+        self.note(**attributes)
+        try:
+            self.study.load(self.slot).tell(self.trial, values, state=TrialState[state])
+        except (UpdateFinishedTrialError, ValueError):
+            # ValueError is what `tell` raises for a trial that has ended; values were checked before.
+            return False
+        return True
+
+
+@dataclass(frozen=True)
+class Study:
+    """One method's trials, or the start model's single one.
+
+    Attributes:
+        method: or `START`.
+        points: for a grid, the values of each slot.
+    """
+
+    config: SweepConfig
+    storage: BaseStorage
+    method: str
+    slots: int
+    dimensions: space.Space
+    points: Sequence[Mapping[str, Any]] | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.config.name}/{self.method}"
+
+    def trial_name(self, slot: int) -> str:
+        return self.method if self.method == START else f"{self.method}-{slot:03d}"
+
+    def load(self, slot: int) -> Any:
+        """Return Optuna's study with the sampler of a slot."""
+        import optuna
+
+        sampler = make_sampler(self.config.sampler, self.slots, self.config.seed, self.method, slot)
+        return optuna.load_study(study_name=self.name, storage=self.storage, sampler=sampler)
+
+    def create(self) -> None:
+        """Make the study if it is new, and let its missing slots wait.
+
+        Raises:
+            DataError: a study of this name was begun with other settings.
+        """
+        import optuna
+
+        study = optuna.create_study(
+            storage=self.storage, study_name=self.name, directions=[*DIRECTIONS], load_if_exists=True
+        )
+        now, before = self.config.fingerprints(), study.user_attrs.get(FINGERPRINTS)
+        if before is None:
+            study.set_user_attr(FINGERPRINTS, now)
+        elif changed := [part for part in now if now[part] != before.get(part)]:
+            raise DataError(
+                f"{self.config.file.path}: {self.config.storage} holds a sweep {self.config.name} that was begun with "
+                f"another {', '.join(changed)}. Give this one another name or output_dir, or restore the file."
+            )
+        self.fill(range(self.slots))
+
+    # ---- which trials there are -------------------------------------------------------------------------------
+
+    def all_trials(self) -> list[FrozenTrial]:
+        return self.storage.get_all_trials(self.storage.get_study_id_from_name(self.name), deepcopy=False)
+
+    def trials(self) -> list[FrozenTrial]:
+        """Return the trials that count: one a slot."""
+        counted: dict[int, FrozenTrial] = {}
+        for one in self.all_trials():
+            if VOID not in one.user_attrs and SLOT in one.user_attrs:
+                counted.setdefault(one.user_attrs[SLOT], one)
+        return [counted[slot] for slot in sorted(counted) if slot < self.slots]
+
+    def finished(self) -> list[FrozenTrial]:
+        return [one for one in self.trials() if one.state.is_finished()]
+
+    def running(self) -> list[FrozenTrial]:
+        return [one for one in self.trials() if one.state.name == "RUNNING"]
+
+    def waiting(self) -> list[FrozenTrial]:
+        return [one for one in self.trials() if one.state.name == "WAITING"]
+
+    def values(self, trial: FrozenTrial) -> dict[str, Any]:
+        """Return searched option -> value of a trial, as the trainer takes it."""
+        return dict(trial.user_attrs.get(SETTINGS, {}))
+
+    # ---- taking and giving back -------------------------------------------------------------------------------
+
+    def fill(self, slots: Iterable[int]) -> None:
+        """Let a trial wait for each of these slots that has none; a slot tried before keeps its values.
+
+        Two processes that do so at once may let two wait: the later one is dropped when it is taken (`claim`).
+        """
+        study = self.load(0)
+        everything = self.all_trials()
+        held = {one.user_attrs.get(SLOT) for one in everything if VOID not in one.user_attrs}
+        tried = {one.user_attrs.get(SLOT): one.params for one in everything if one.params}
+        for slot in slots:
+            if slot not in held:
+                values = self._point(slot) if self.points is not None else tried.get(slot, {})
+                study.enqueue_trial(dict(values), user_attrs={SLOT: slot})
+
+    def _point(self, slot: int) -> dict[str, Any]:
+        """Return a grid's values of a slot as Optuna takes them."""
+        point = self.points[slot] if self.points is not None else {}
+        grid = space.as_grid(self.dimensions)
+        return {name: grid[name].labels[grid[name].values.index(value)] for name, value in point.items()}
+
+    def claim(self) -> Claim | None:
+        """Take the next waiting trial, None if there is none."""
+        from optuna.exceptions import UpdateFinishedTrialError
+        from optuna.trial import TrialState
+
+        for one in [trial for trial in self.all_trials() if trial.state == TrialState.WAITING]:
+            try:
+                if not self.storage.set_trial_state_values(one._trial_id, TrialState.RUNNING):
+                    continue
+            except UpdateFinishedTrialError:
+                continue
+            slot = one.user_attrs[SLOT]
+            if self._is_double(one, slot):
+                self.void(one, "double")
+                continue
+            try:
+                return self._start(one._trial_id, slot)
+            except UpdateFinishedTrialError:  # taken for dead by another process, so long did it take us
+                continue
+        return None
+
+    def _is_double(self, trial: FrozenTrial, slot: int) -> bool:
+        """Whether an earlier trial has the slot. Numbers are given in the order of creation, so all agree on it."""
+        return slot >= self.slots or any(
+            other.user_attrs.get(SLOT) == slot and VOID not in other.user_attrs and other.number < trial.number
+            for other in self.all_trials()
+        )
+
+    def _start(self, trial_id: int, slot: int) -> Claim:
+        from optuna.trial import Trial
+
+        trial = Trial(self.load(slot), trial_id)
+        dimensions = self.dimensions if self.points is None else space.as_grid(self.dimensions)
+        claim = Claim(self, trial, slot, space.suggest(trial, dimensions))
+        claim.note(**{BEAT: 0, SETTINGS: claim.values})
+        return claim
+
+    def void(self, trial: FrozenTrial, why: str) -> None:
+        """Mark a trial as one that does not count and end it; its slot is free again."""
+        from optuna.exceptions import UpdateFinishedTrialError
+        from optuna.trial import TrialState
+
+        try:
+            self.storage.set_trial_user_attr(trial._trial_id, VOID, why)
+            self.storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
+        except UpdateFinishedTrialError:
+            return
+
+
+def open_studies(config: SweepConfig, *, create: bool = True) -> list[Study]:
+    """Return the start model's study and one a method.
+
+    Args:
+        create: false: only read what is there.
+
+    Raises:
+        DataError: the storage cannot be opened, is not there, or holds another sweep of this name.
+    """
+    import optuna
+
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = open_storage(config, create=create)
+    studies = [Study(config, storage, START, 1, {})]
+    for method, own in config.spaces.items():
+        points = space.grid_points(config.file, own) if config.sampler == "grid" else None
+        studies.append(Study(config, storage, method, config.trials, own, points))
+    known = {one.study_name for one in optuna.get_all_study_summaries(storage, include_best_trial=False)}
+    for study in studies:
+        if create:
+            study.create()
+        elif study.name not in known:
+            raise DataError(f"{config.storage}: holds no sweep {config.name} yet. Run it without --report_only first.")
+    return studies
+
+
+def open_storage(config: SweepConfig, *, create: bool = True) -> BaseStorage:
+    """Return the storage: a database's by its URL, else a journal file's."""
+    from optuna.storages.journal import JournalFileBackend, JournalStorage
+
+    if "://" in config.storage:
+        return _open_database(config)
+    path = Path(config.storage)
+    if not create and not path.is_file():
+        raise DataError(f"{path}: no such file, so there is nothing to report. Run the sweep first.")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    _drop_torn_line(path)
+    return JournalStorage(JournalFileBackend(str(path)))
+
+
+def _open_database(config: SweepConfig) -> BaseStorage:
+    """Open a database; of processes that start at once all but one may fail to make its tables, and try again."""
+    import optuna
+
+    for attempt in range(_ATTEMPTS):
+        try:
+            return optuna.storages.get_storage(config.storage)
+        except Exception as error:  # whatever the database's own library raises
+            if attempt == _ATTEMPTS - 1:
+                raise config.file.problem("storage", f"{config.storage} can't be opened: {error}") from error
+            time.sleep(0.5 * (attempt + 1))
+    raise AssertionError("the last attempt returns or raises")
+
+
+def _drop_torn_line(path: Path) -> None:
+    """Cut off a last line that a dying machine wrote half; the journal could not be read past it."""
+    from optuna.storages.journal import JournalFileSymlinkLock
+
+    if not path.is_file() or path.read_bytes()[-1:] in (b"", b"\n"):
+        return
+    lock = JournalFileSymlinkLock(str(path))
+    lock.acquire()
+    try:
+        content = path.read_bytes()
+        with path.open("r+b") as file:
+            file.truncate(content.rfind(b"\n") + 1)
+    finally:
+        lock.release()
+
+
+def this_host() -> str:
+    """Return what tells this machine, since its last start, from others: only its own locks can be asked about."""
+    boot = Path("/proc/sys/kernel/random/boot_id")
+    return f"{socket.gethostname()} {boot.read_text().strip() if boot.is_file() else ''}".strip()
