@@ -1,4 +1,4 @@
-"""The `umu` command: `umu demo`, `umu data check`, `umu data build-mini`, `umu tasks`, `umu prompts`, `umu report`."""
+"""The `umu` command; `umu --help` lists what it has."""
 
 from __future__ import annotations
 
@@ -13,7 +13,14 @@ from umu_tasks.benchmarks.errors import DataError
 
 # Each module has `register(commands)`: it adds its parser and sets `run`, a function from the parsed arguments to the
 # exit status. They import heavy libraries inside `run`, so that `umu --help` answers at once.
-COMMANDS = ("umu_tasks.demo", "umu_tasks.judge.command", "umu_tasks.report.command", "umu_tasks.tasks.command")
+COMMANDS = (
+    "umu_tasks.demo",
+    "umu_tasks.doctor.command",
+    "umu_tasks.judge.command",
+    "umu_tasks.report.command",
+    "umu_tasks.tasks.command",
+    "umu_tasks.completion",
+)
 # Commands that the trainers bring, where they are installed; nothing else here knows of them.
 TRAINER_COMMANDS = ("umu_trainers.prompts.command", "umu_trainers.sweep.command")
 DATA_COMMANDS = ("umu_tasks.benchmarks.command", "umu_tasks.build.command", "umu_tasks.mini.command")
@@ -21,7 +28,10 @@ DATA_COMMANDS = ("umu_tasks.benchmarks.command", "umu_tasks.build.command", "umu
 
 def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="umu", description="Benchmarks and reports for machine unlearning in multimodal models."
+        prog="umu",
+        description="Benchmarks and reports for machine unlearning in multimodal models.",
+        epilog="Exit status: 0 all is well; 1 it ran, and what it looked at is not well; 2 the command or its input is "
+        "wrong; 3 a report or demo holds an invalid run; 130 interrupted.",
     )
     parser.add_argument("--version", action="version", version=f"umu-bench {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

@@ -217,17 +217,17 @@ def _package(name: str) -> Path:
 def config_path(name: str) -> Path:
     """Return the path of a config, such as ``sft/mini.yaml``, in the project's `configs` folder.
 
-    It is looked for beside the package (a clone) and in the current folder.
+    It is looked for beside the package (a clone), in the trainers' package (an installed wheel), in the current folder.
 
     Raises:
         DataError: it is in neither; says where it was expected.
     """
-    places = [_package("umu_tasks").parent / "configs", Path("configs")]
+    places = [_package("umu_tasks").parent / "configs", _package("umu_trainers") / "configs", Path("configs")]
     for place in places:
         if (place / name).is_file():
             return place / name
     expected = " or ".join(str(place / name) for place in places)
-    raise DataError(f"config {name} not found; expected {expected}. Run it in a clone of the project.")
+    raise DataError(f"config {name} not found; expected {expected}. Install umu-bench again.")
 
 
 # ---- checks -----------------------------------------------------------------------------------------------------

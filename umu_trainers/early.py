@@ -89,6 +89,13 @@ def split_configs(argv: Sequence[str]) -> tuple[list[str], list[str]]:
     return files, rest
 
 
+def find_config(name: str) -> Path:
+    """Return the file of a config's name: `configs/…` is the installed package's own where there is no such folder."""
+    file = Path(name)
+    packaged = Path(__file__).parent / name  # a wheel holds configs/ beside this file
+    return packaged if not file.is_file() and not file.is_absolute() and packaged.is_file() else file
+
+
 def read_configs(names: Sequence[str], known: Collection[str] | None = None) -> dict[str, Any]:
     """Return the settings of several YAML files as one; what a later file names replaces what an earlier one says.
 
@@ -100,11 +107,12 @@ def read_configs(names: Sequence[str], known: Collection[str] | None = None) -> 
     """
     settings: dict[str, Any] = {}
     for name in names:
-        if not Path(name).is_file():
-            there = ", ".join(sorted(file.name for file in Path(name).parent.glob("*.yaml"))) or "no YAML file"
+        file = find_config(name)
+        if not file.is_file():
+            there = ", ".join(sorted(one.name for one in file.parent.glob("*.yaml"))) or "no YAML file"
             raise ValueError(f"--config {name}: no such file. In that folder: {there}.")
         try:
-            found = yaml.safe_load(Path(name).read_text(encoding="utf-8"))
+            found = yaml.safe_load(file.read_text(encoding="utf-8"))
         except yaml.YAMLError as error:
             raise ValueError(f"--config {name}: not valid YAML. {' '.join(str(error).split())}") from error
         if not isinstance(found, dict):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import importlib.util
+import json
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -28,6 +29,7 @@ def register(commands: Any) -> None:
         action="store_true",
         help='print the folder only: lmms-eval tasks list --include-path "$(umu tasks --path)"',
     )
+    parser.add_argument("--json", action="store_true", help="print everything as one JSON object")
     parser.set_defaults(run=run)
 
 
@@ -37,6 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
         print(plugin.task_path())
         return 0
     tasks = plugin.our_tasks()
+    if arguments.json:
+        print(json.dumps(as_json(tasks), indent=2))
+        return 0
     print("\n".join(describe(tasks)))
     print(f'\nInclude path: {plugin.task_path()}\nSee them in lmms-eval: lmms-eval tasks list --include-path "…"')
     clashes = builtin_clashes(tasks)
@@ -61,6 +66,21 @@ def describe(tasks: Mapping[str, Mapping[str, Any]]) -> list[str]:
         metrics = (f"{metric['metric']}{_SIGNS[metric['higher_is_better']]}" for metric in shown)
         lines.append(f"  {name:{width}}  {' '.join(metrics)}")
     return lines
+
+
+def as_json(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return groups with their members, leaf tasks with their metrics, and the folder they lie in."""
+    groups = {name: one["task"] for name, one in tasks.items() if isinstance(one["task"], list)}
+    leaves = {
+        name: [
+            {"metric": metric["metric"], "higher_is_better": metric["higher_is_better"]}
+            for metric in one["metric_list"]
+            if is_printed(metric["metric"])
+        ]
+        for name, one in tasks.items()
+        if name not in groups
+    }
+    return {"groups": groups, "tasks": leaves, "include_path": str(plugin.task_path())}
 
 
 def builtin_clashes(names: Iterable[str], folder: Path | None = None) -> dict[str, str]:

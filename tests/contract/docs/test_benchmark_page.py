@@ -91,7 +91,8 @@ def test_all_parts_know_its_name(package):
     script = (
         "from umu_tasks import plugin; from umu_tasks.report.leaves import parse_leaf; "
         "from umu_tasks.benchmarks.names import BENCHMARKS; from umu_tasks.judge.answers import _SAMPLES; "
-        "print(bool(plugin._OUR_NAME.fullmatch('staff_forget06')), parse_leaf('staff_forget05_cls').benchmark, BENCHMARKS, "
+        "print(bool(plugin._OUR_NAME.fullmatch('staff_forget06')), parse_leaf('staff_forget05_cls').benchmark, "
+        "BENCHMARKS, "
         "_SAMPLES.fullmatch('1_samples_staff_real_gen.jsonl')['task'])"
     )
     known = call(package, sys.executable, "-c", script)

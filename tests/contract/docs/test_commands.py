@@ -67,7 +67,9 @@ def test_commands_stand_in_marked_blocks(page):
         words = [word.rstrip("…") for word in shlex.split(mention.replace("\n", " ")) if word != "…"]
         if not any(word.startswith("COMMAND") for word in words):
             check_umu_mention(words)
-    for mention in re.findall(r"`((?:python (?:umu_trainers|scripts)/|accelerate launch |make )[^`…]+)`", text):
+    for mention in re.findall(
+        r"`((?:accelerate launch )?(?:python )?(?:umu_trainers|scripts)/[^`…]+ --[^`…]+|make [^`…]+)`", text
+    ):
         if not re.search(r"\b[A-Z]\b|NAME|FILE", mention):
             check(shlex.split(mention.replace("\n", " ")))
 
@@ -99,9 +101,19 @@ def test_commands_of_a_block():
 
 
 @pytest.fixture(scope="module")
-def clone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where UMU-mini is drawn, once."""
+    return tmp_path_factory.mktemp("cache")
+
+
+@pytest.fixture
+def clone(tmp_path: Path, cache: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder that looks like a clone; results land in it and not in the real one."""
-    folder = tmp_path_factory.mktemp("docs") / "clone"
+    for name in [one for one in os.environ if re.match(r"(UMU|MLLMU|HF)_", one)]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("UMU_CACHE", str(cache))
+    folder = tmp_path / "clone"
     folder.mkdir()
     for name in ("configs", "scripts", "umu_tasks", "umu_trainers"):
         (folder / name).symlink_to(ROOT / name)
@@ -112,12 +124,7 @@ def run(block: Block, clone: Path) -> None:
     text = block.text
     for place, folder in PLACES.items():
         text = text.replace(place, str(folder))
-    environment = {name: value for name, value in os.environ.items() if not re.match(r"(UMU|MLLMU|HF)_", name)} | {
-        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
-        "HF_HUB_OFFLINE": "1",
-        "OMP_NUM_THREADS": "1",
-        "UMU_CACHE": str(clone.parent / "cache"),
-    }
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
     if block.marker == "run short":
         text = SHORTENED + text
     command = [sys.executable, "-c", text] if block.language == "python" else ["bash", "-euo", "pipefail", "-c", text]

@@ -40,7 +40,7 @@ def test_real_steps_lower_the_loss(method, tmp_path):
     config.write_text(FILES["configs/unlearn/mini/me.yaml"], encoding="utf-8")
     changes = {
         "model": "mini", "data": ROOT / "tests" / "fixtures" / "umu_small" / "data", "output_dir": tmp_path / "run",
-        "max_steps": 3, "per_device_train_batch_size": 3, "learning_rate": "1e-3", "gamma": 0, "logging_steps": 1,
+        "max_steps": 3, "per_device_train_batch_size": 24, "learning_rate": "1e-3", "gamma": 0, "logging_steps": 1,
         "report_to": "none", "disable_tqdm": "true",
     }  # fmt: skip
     unlearn.main(

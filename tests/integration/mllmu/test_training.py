@@ -50,7 +50,7 @@ def test_separate_training_layout():
     [
         (SFTArguments, ["--split", "nobody"], "--split nobody: MLLMU-Bench has forget05"),
         (UnlearnArguments, ["--method", "ga", "--score_every", "5"], "asks UMU-Bench's questions only"),
-        (SFTArguments, ["--benchmark", "tofu"], "--benchmark tofu: choose one of umu, mllmu"),
+        (SFTArguments, ["--benchmark", "tofu"], "--benchmark tofu: choose one of mllmu, umu"),
     ],
 )
 def test_what_cannot_be_is_said_before_a_model_loads(kind, flags, message):

@@ -1,0 +1,105 @@
+"""The `umu` command as a whole: completion, exit status, output for programs."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from umu_tasks import cli
+
+DOCS = Path(__file__).parents[3] / "docs" / "command.md"
+
+
+def script(capsys, shell):
+    assert cli.main(["completion", shell]) == 0
+    return capsys.readouterr().out
+
+
+def complete(capsys, tmp_path, *words):
+    """What bash offers for the last word."""
+    file = tmp_path / "umu.bash"
+    file.write_text(script(capsys, "bash"), encoding="utf-8")
+    line = " ".join(f"'{word}'" for word in words)
+    asked = (
+        f"source {file}; COMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; COMP_LINE='{' '.join(words)}'; "
+        "COMP_POINT=${#COMP_LINE}; COMP_TYPE=9; _shtab_umu; printf '%s\\n' \"${COMPREPLY[@]}\""
+    )
+    done = subprocess.run(
+        ["/usr/bin/env", "bash", "-c", asked], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    return done.stdout.split()
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [(("umu", "da"), "data"), (("umu", "data", "ch"), "check"), (("umu", "demo", "--qu"), "--quick")],
+)
+def test_bash_completes_commands_and_options(capsys, tmp_path, words, expected):
+    assert expected in complete(capsys, tmp_path, *words)
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="needs bash")
+def test_bash_completes_files_where_files_are_meant(capsys, tmp_path):
+    (tmp_path / "results").mkdir()
+    assert "results" in " ".join(complete(capsys, tmp_path, "umu", "report", "resu"))
+
+
+@pytest.mark.parametrize("shell", ["zsh", "tcsh"])
+def test_other_shells_have_a_script(capsys, shell):
+    assert "doctor" in script(capsys, shell)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status"),
+    [
+        (["tasks", "--path"], 0),
+        (["data", "check", "/no/such/folder"], 1),
+        (["report", "/no/such/folder", "--out", "/no/such/report"], 2),
+    ],
+)
+def test_exit_status(arguments, status, capsys):
+    """The statuses that scripts rely on; `docs/command.md` has the table."""
+    assert cli.main(arguments) == status
+    shown = capsys.readouterr()
+    assert not status or "/no/such/folder" in shown.out + shown.err
+
+
+def test_wrong_usage_is_two():
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["demo", "--no-such-option"])
+    assert ended.value.code == 2
+
+
+def test_an_interrupt_is_130(monkeypatch, capsys):
+    def interrupted(arguments):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("umu_tasks.tasks.command.run", interrupted)
+    assert cli.main(["tasks"]) == 130
+    assert "interrupted" in capsys.readouterr().err
+
+
+def test_tasks_for_programs(capsys):
+    assert cli.main(["tasks", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert "umu_forget05_cls" in found["tasks"]
+    assert found["groups"]["umu05"] == ["umu_forget05", "umu_retain95", "umu_real"]
+    assert {"metric": "acc_mul", "higher_is_better": False} in found["tasks"]["umu_forget05_cls"]
+    assert Path(found["include_path"]).is_dir()
+
+
+def test_every_command_is_in_the_docs():
+    """A command nobody can read about is not there for a newcomer."""
+    text = DOCS.read_text(encoding="utf-8")
+    parser = cli.build_parser()
+    (commands,) = (one for one in parser._actions if hasattr(one, "choices") and isinstance(one.choices, dict))
+    assert len(commands.choices) > 5
+    for name in commands.choices:
+        assert f"`umu {name}" in text
+    for status in (0, 1, 2, 3, 130):
+        assert f"| {status} |" in text
