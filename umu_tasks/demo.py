@@ -74,7 +74,8 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="train and ask only a little: shows that everything works, no more",
     )
     parser.add_argument("--list", action="store_true", help="only print the commands")
-    parser.set_defaults(run=run)
+    parser.add_argument("-v", "--verbose", action="store_true", help="show what the commands say, too")
+    parser.set_defaults(run=run, keeps_logs=True)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -90,7 +91,7 @@ def run(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGTERM, _interrupt)
     started = time.monotonic()
     try:
-        Runner(settings.out, variables).run(steps)
+        Runner(settings.out, variables, verbose=arguments.verbose).run(steps)
     except StepFailed as error:
         print(f"umu demo: {error}\n\nFinished steps are kept. Run the same command to go on.", file=sys.stderr)
         return 1

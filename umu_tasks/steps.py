@@ -19,7 +19,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, TextIO
@@ -72,11 +72,13 @@ class Runner:
     Attributes:
         environment: variables set for the commands on top of our own environment; None removes one.
         screen: where progress is written.
+        verbose: write there what the commands say too, as they say it.
     """
 
     root: Path
     environment: Mapping[str, str | None] = field(default_factory=dict)
     screen: TextIO = field(default_factory=lambda: sys.stdout)
+    verbose: bool = False
     _lock: int = field(default=-1, init=False)
 
     def run(self, steps: Sequence[Step]) -> None:
@@ -203,10 +205,36 @@ class Runner:
 
     def _wait(self, process: subprocess.Popen[bytes], log: Path, started: float) -> int:
         """Show that the command is alive until it ends; stop it when we are interrupted."""
+        with log.open(encoding="utf-8", errors="replace", newline="") as said:
+            show = self._show(said) if self.verbose else self._watch(log, started)
+            try:
+                next(show)
+                while (status := process.poll()) is None:
+                    next(show)
+                    time.sleep(_POLL_SECONDS)
+            except BaseException:
+                _stop(process)
+                raise
+            finally:
+                show.close()
+        return status
+
+    def _show(self, said: TextIO) -> Generator[None, None, None]:
+        """Copy to the screen what the log has new, at each step and at the end."""
+        try:
+            while True:
+                self.screen.write(said.read())
+                self.screen.flush()
+                yield
+        finally:
+            self._say(said.read())
+
+    def _watch(self, log: Path, started: float) -> Generator[None, None, None]:
+        """Show the log's last line: on a terminal at each step, else now and then."""
         is_terminal = self.screen.isatty()
         frame, said = 0, started
         try:
-            while (status := process.poll()) is None:
+            while True:
                 now = time.monotonic()
                 if is_terminal:
                     self._draw(f"{_SPINNER[frame % len(_SPINNER)]} {clock(now - started)}  {last_line(log)}")
@@ -214,14 +242,10 @@ class Runner:
                 elif now - said >= _PLAIN_SECONDS:
                     self._say(f"      {clock(now - started)}  {last_line(log)}")
                     said = now
-                time.sleep(_POLL_SECONDS)
-        except BaseException:
-            _stop(process)
-            raise
+                yield
         finally:
             if is_terminal:
                 self._draw("")
-        return status
 
     def _draw(self, text: str) -> None:
         """Replace the terminal's current line."""

@@ -92,8 +92,8 @@ def split_configs(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 def find_config(name: str) -> Path:
     """Return the file of a config's name: `configs/…` is the installed package's own where there is no such folder."""
     file = Path(name)
-    packaged = Path(__file__).parent / name  # a wheel holds configs/ beside this file
-    return packaged if not file.is_file() and not file.is_absolute() and packaged.is_file() else file
+    packaged = HERE / name  # a wheel holds configs/ beside this file
+    return packaged if not file.parent.is_dir() and packaged.parent.is_dir() else file
 
 
 def read_configs(names: Sequence[str], known: Collection[str] | None = None) -> dict[str, Any]:

@@ -85,6 +85,17 @@ class HubSource(Source):
     def splits(self) -> tuple[str, ...]:
         return tuple(split for split in self.rows.SPLITS if split in self._snapshot.splits)
 
+    def from_cache(self) -> HubSource:
+        """Return what was downloaded before as a source of its own; asks nobody.
+
+        Raises:
+            DataError: nothing was.
+        """
+        source = HubSource(self.spec, self.rows, self.variable)
+        why = OfflineModeIsEnabled() if constants.HF_HUB_OFFLINE else ConnectionError("not asked")
+        source._snapshot = self._cached_snapshot(why)
+        return source
+
     def resolve(self, name: str) -> str:
         try:
             return super().resolve(name)

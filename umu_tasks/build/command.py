@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         plan = make_plan(options)
         total = len(plan.main.people.people) + (len(plan.real.people.people) if plan.real else 0)
-        with tqdm(total=total, desc="people", unit="person", file=sys.stderr) as bar:
+        with tqdm(total=total, desc="people", unit="person", file=sys.stderr, disable=None) as bar:
             built = write_dataset(plan, bar.update)
     except KeyboardInterrupt:
         print("umu: interrupted; nothing was written", file=sys.stderr)

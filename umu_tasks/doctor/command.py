@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from umu_tasks.doctor.finding import Finding
 
@@ -19,7 +19,7 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "to do about what is wrong. Downloads nothing but a model's config and processor. Exits with 1 if something "
         "fails.",
     )
-    parser.add_argument("--model", metavar="DIR_OR_ID", help="a checkpoint to open, without its weights")
+    parser.add_argument("--model", metavar="DIR_OR_ID", help="a checkpoint to open, not its weights; or `mini`")
     parser.add_argument("--peft", metavar="DIR_OR_ID", help="an adapter for it")
     parser.add_argument("--json", action="store_true", help="print one JSON object, for programs")
     parser.set_defaults(run=run)
@@ -45,21 +45,33 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def examine(model: str | None = None, peft: str | None = None) -> Iterator[Finding]:
-    """Yield all findings."""
-    from umu_tasks.doctor.data import check_data
-    from umu_tasks.doctor.hub import check_hub
-    from umu_tasks.doctor.libraries import check_libraries, check_plugin
+    """Yield all findings; a part that needs a library that is missing says so and keeps no other from being seen."""
+    from umu_tasks.doctor.libraries import check_fit, check_libraries, check_plugin
     from umu_tasks.doctor.machine import check_machine
+
+    yield from check_libraries()
+    yield check_fit()
+    yield from _guarded("lmms-eval plugin", lambda: [check_plugin()])
+    yield from check_machine()
+    yield from _guarded("hub and data", lambda: _far(model, peft))
+
+
+def _far(model: str | None, peft: str | None) -> Iterator[Finding]:
+    """Yield what may lie on the hub."""
+    from umu_tasks.doctor.data import check_data
+    from umu_tasks.doctor.hub import check_hub, is_offline
     from umu_tasks.doctor.model import check_model
 
-    libraries = list(check_libraries())
-    yield from libraries
-    if any(one.state == "failed" for one in libraries):
-        return  # what follows imports them
-    yield check_plugin()
-    yield from check_machine()
     reach, token = check_hub()
     yield from (reach, token)
-    yield from check_data(hub_answers=reach.state == "ok")
+    offline = is_offline()
+    yield from check_data(hub_answers=reach.state == "ok" and not offline)
     if model:
-        yield check_model(model, peft)
+        yield check_model(model, peft, hub_answers=reach.state == "ok")
+
+
+def _guarded(name: str, findings: Callable[[], Iterable[Finding]]) -> Iterator[Finding]:
+    try:
+        yield from findings()
+    except ImportError as error:
+        yield Finding("failed", name, f"not looked at: {error}", "Install what is missing first.")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Iterator
 from importlib import metadata
@@ -14,10 +15,18 @@ DISTRIBUTION = "umu-bench"
 # Why a version is refused, where the bound alone does not say it.
 REASONS = {
     "filelock": "lmms-eval imports filelock._api, which filelock 4 removed",
-    "transformers": "the image processors and caches of transformers 5 are used",
+    "transformers": "the processors, caches and chat templates of transformers 5 are used",
+    "huggingface_hub": "its errors and offline switch changed in 1.0",
     "trl": "the trainers build on TRL 1",
 }
-OPTIONAL = ("deepspeed", "bitsandbytes", "vllm")
+# What each is for, and the versions that work.
+OPTIONAL = {
+    "deepspeed>=0.17": "several GPUs with ZeRO",
+    "bitsandbytes": "weights in 4 or 8 bits",
+    "vllm": "lmms-eval's vllm model",
+}
+# Libraries that say themselves which versions of others they fit, and break in strange ways where these don't.
+FRAGILE = ("torchvision", "transformers", "trl", "peft", "accelerate", "datasets")
 Version = Callable[[str], str | None]
 
 
@@ -29,13 +38,13 @@ def installed(name: str) -> str | None:
         return None
 
 
-def requirements() -> list[Requirement]:
-    """Return what this package needs without extras.
+def requirements(name: str = DISTRIBUTION) -> list[Requirement]:
+    """Return what a distribution needs without extras; by default, this package.
 
     Raises:
-        metadata.PackageNotFoundError: this package is not installed.
+        metadata.PackageNotFoundError: it is not installed.
     """
-    named = [Requirement(text) for text in metadata.requires(DISTRIBUTION) or []]
+    named = [Requirement(text) for text in metadata.requires(name) or []]
     return [one for one in named if one.marker is None or one.marker.evaluate({"extra": ""})]
 
 
@@ -54,9 +63,38 @@ def check_libraries(version: Version = installed, wanted: list[Requirement] | No
         return
     for one in wanted:
         yield _check(one, version(one.name))
-    for name in OPTIONAL:
-        have = version(name)
-        yield Finding("ok", name, have or "not installed (optional)")
+    for text, purpose in OPTIONAL.items():
+        yield _check_optional(Requirement(text), version, purpose)
+
+
+def check_fit(version: Version = installed, needs: Callable[[str], list[Requirement]] = requirements) -> Finding:
+    """Return whether the libraries fit each other, by what they say of themselves.
+
+    A torchvision made for another torch is the usual case: every image then fails with "operator does not exist".
+
+    Args:
+        version: gives the installed version of a distribution.
+        needs: gives what a distribution needs.
+    """
+    wrong = [
+        f"{name} {version(name)} needs {one.name}{one.specifier}, found {have}"
+        for name in FRAGILE
+        if version(name) is not None
+        for one in needs(name)
+        if (have := version(one.name)) is not None and not one.specifier.contains(have, prereleases=True)
+    ]
+    if wrong:
+        advice = "Install them anew together: pip install --upgrade --force-reinstall umu-bench"
+        return Finding("warning", "fit together", "; ".join(wrong), advice)
+    return Finding("ok", "fit together", f"{', '.join(FRAGILE)} find the versions they ask for")
+
+
+def _check_optional(wanted: Requirement, version: Version, purpose: str) -> Finding:
+    have = version(wanted.name)
+    if have is None:
+        return Finding("ok", wanted.name, f"not installed; for {purpose} only")
+    found = _check(wanted, have)
+    return found if found.state == "ok" else Finding("warning", found.name, found.text, found.to_do)
 
 
 def _check(wanted: Requirement, have: str | None) -> Finding:
@@ -70,13 +108,15 @@ def _check(wanted: Requirement, have: str | None) -> Finding:
 
 
 def check_plugin() -> Finding:
-    """Return whether lmms-eval finds our model and tasks by itself."""
-    named = {one.name for one in metadata.entry_points(group="lmms_eval.models")}
-    if "umu_bench" in named:
-        return Finding("ok", "lmms-eval plugin", "registered: umu_hf and the tasks are found by name")
-    return Finding(
-        "failed",
-        "lmms-eval plugin",
-        "not registered",
-        "Install the package (pip install -e .), so that lmms-eval finds umu_hf and the tasks.",
-    )
+    """Return whether lmms-eval finds our model and tasks by itself, and can be imported."""
+    name = "lmms-eval plugin"
+    named = {one.name: one for one in metadata.entry_points(group="lmms_eval.models")}
+    if "umu_bench" not in named:
+        advice = "Install the package (pip install -e .), so that lmms-eval finds umu_hf and the tasks."
+        return Finding("failed", name, "not registered", advice)
+    try:
+        named["umu_bench"].load()
+        importlib.import_module("lmms_eval.api.registry")
+    except (ImportError, AttributeError, OSError) as error:
+        return Finding("failed", name, f"{type(error).__name__}: {error}", "Install what it names, or umu-bench again.")
+    return Finding("ok", name, "registered: umu_hf and the tasks are found by name")

@@ -100,7 +100,7 @@ def _judge(
     answers = [one for own in samples.values() for one in own]
     stopped: DataError | None = None
     failures: dict[str, str] = {}
-    with tqdm(total=len(to_ask(answers, cache)), desc="judge", unit="answer", file=sys.stderr) as bar:
+    with tqdm(total=len(to_ask(answers, cache)), desc="judge", unit="answer", file=sys.stderr, disable=None) as bar:
         try:
             failures = judge_all(answers, JudgeClient(settings), cache, concurrency=concurrency, progress=bar.update)
         except JudgeRefused as error:

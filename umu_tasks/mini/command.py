@@ -39,7 +39,7 @@ def run(arguments: argparse.Namespace) -> int:
     out: Path = arguments.out
     _require_usable(out, overwrite=arguments.overwrite)
     total = arguments.people + arguments.real
-    with tqdm(total=total, desc="people", unit="person", file=sys.stderr) as bar:
+    with tqdm(total=total, desc="people", unit="person", file=sys.stderr, disable=None) as bar:
         build_mini(out, arguments.people, arguments.real, arguments.seed, progress=bar.update)
     sizes = ", ".join(str(len(people)) for people in forget_sets(arguments.people, arguments.seed).values())
     print(f"{out}: {arguments.people} invented people (forget sets of {sizes}) and {arguments.real} real people.")

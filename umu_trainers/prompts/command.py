@@ -38,14 +38,14 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare, print, and return 0, or 1 if trainer and evaluator differ or the checkpoint can't be opened."""
+    """Compare, print, and return 0, 1 if trainer and evaluator differ, 2 if the checkpoint can't be opened."""
     from umu_tasks.backend.checkpoint import CheckpointError
 
     try:
         return _run(arguments)
     except CheckpointError as error:
         print(f"umu: {error}", file=sys.stderr)
-        return 1
+        return 2
 
 
 def _run(arguments: argparse.Namespace) -> int:

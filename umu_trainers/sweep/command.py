@@ -43,7 +43,7 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     )
     parser.add_argument("--dry_run", action="store_true", help="check the config, say what would run, and end")
     parser.add_argument("--report_only", action="store_true", help="run nothing, write the report of what is there")
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=run, keeps_logs=True)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -63,7 +63,7 @@ def _plain(words: list[str]) -> Iterator[list[str]]:
     while words and (words[0] in _KEYWORDS or _ASSIGNMENT.fullmatch(words[0])):
         words = words[1:]
     if words and words[0] not in ("for", "export", "if", "while"):
-        yield words
+        yield words[: words.index(">")] if ">" in words else words
 
 
 # ---- checks -----------------------------------------------------------------------------------------------------

@@ -129,7 +129,7 @@ def test_another_text_in_training(report, monkeypatch):
 
 def test_what_cannot_be_shown(tmp_path, capsys):
     """Errors name what was given and what to give instead."""
-    assert main(["prompts", "mini", "--model", str(tmp_path)]) == 1
+    assert main(["prompts", "mini", "--model", str(tmp_path)]) == 2
     assert f"pretrained={tmp_path}: no config.json in this folder" in capsys.readouterr().err
     assert main(["prompts", "mini", "--model", "mini", "--split", "forget07"]) == 2
     assert "Choose one of: forget05" in capsys.readouterr().err

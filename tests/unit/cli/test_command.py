@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
+import os
 import shutil
 import subprocess
+import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -84,6 +88,55 @@ def test_an_interrupt_is_130(monkeypatch, capsys):
     assert "interrupted" in capsys.readouterr().err
 
 
+def test_a_reader_that_goes_away_is_no_error():
+    """`umu tasks | head` must print no complaint."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "umu_tasks.cli", "tasks"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    process.stdout.close()
+    assert process.wait() == 141
+    assert process.stderr.read() == ""
+    process.stderr.close()
+
+
+def speak(arguments):
+    """What a command runs that uses a talkative library."""
+    logging.getLogger("some_library").warning("the library's words")
+    warnings.warn("this will change one day", FutureWarning, stacklevel=1)
+    logging.getLogger("umu_tasks.anything").warning("our words")
+    print(f"hub bars off: {os.environ.get('HF_HUB_DISABLE_PROGRESS_BARS')}")
+    return 1
+
+
+@pytest.mark.filterwarnings("always")
+def test_libraries_are_quiet_and_their_words_are_in_a_file(monkeypatch, capsys, tmp_path):
+    """A line that matters must not drown; and where something went wrong, the rest can be read."""
+    monkeypatch.setenv("UMU_CACHE", str(tmp_path))
+    monkeypatch.delenv("HF_HUB_DISABLE_PROGRESS_BARS", raising=False)
+    monkeypatch.setattr("umu_tasks.tasks.command.run", speak)
+    assert cli.main(["tasks"]) == 1
+    shown = capsys.readouterr()
+    log = tmp_path / "logs" / "umu-tasks.log"
+    assert shown.err == f"our words\numu: what the libraries said is in {log}; --verbose shows it\n"
+    assert shown.out == "hub bars off: 1\n"
+    kept = log.read_text()
+    assert "the library's words" in kept
+    assert "this will change one day" in kept
+    assert "HF_HUB_DISABLE_PROGRESS_BARS" not in os.environ
+
+    assert cli.main(["tasks", "-v"]) == 1
+    shown = capsys.readouterr()
+    assert "the library's words" in shown.err
+    assert "this will change one day" in shown.err
+    assert shown.out == "hub bars off: None\n"
+
+
+def test_a_cache_folder_that_cannot_be_written_stops_no_command(monkeypatch, capsys, tmp_path):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("UMU_CACHE", str(tmp_path / "file"))
+    assert cli.main(["tasks", "--path"]) == 0
+
+
 def test_tasks_for_programs(capsys):
     assert cli.main(["tasks", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -101,5 +154,5 @@ def test_every_command_is_in_the_docs():
     assert len(commands.choices) > 5
     for name in commands.choices:
         assert f"`umu {name}" in text
-    for status in (0, 1, 2, 3, 130):
+    for status in (0, 1, 2, 3, 130, 141):
         assert f"| {status} |" in text

@@ -200,9 +200,10 @@ def test_interrupting_keeps_finished_steps_and_stops_the_running_command(tmp_pat
     script = tmp_path / "chain.py"
     script.write_text(
         f"""
-import sys
+import signal, sys
 from pathlib import Path
 from umu_tasks.steps import Runner, Step
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a suite run in the background hands down that it is ignored
 root = Path({str(tmp_path)!r})
 child = "import subprocess, sys, time; p = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)']); "
 child += f"open({str(tmp_path / "pids")!r}, 'w').write(str(p.pid)); time.sleep(60)"
@@ -222,6 +223,18 @@ except KeyboardInterrupt:
     stamps = tmp_path / "demo" / ".steps"
     assert (stamps / "quick.json").exists()
     assert not (stamps / "slow.json").exists()
+
+
+def test_verbose_shows_what_commands_say_and_keeps_it(tmp_path: Path) -> None:
+    """Somebody who looks for a fault wants to see it happen; the log is there all the same."""
+    screen = io.StringIO()
+    code = "import time; print('first', flush=True); time.sleep(0.5); print('läst')"
+    for verbose in (True, False):
+        root = tmp_path / str(verbose)
+        Runner(root, screen=screen, verbose=verbose).run([Step("talk", "Talk", (sys.executable, "-c", code))])
+        assert "first\nläst\n" in (root / "logs" / "01-talk.log").read_text(encoding="utf-8")
+    assert screen.getvalue().count("\nfirst\n") == 1
+    assert screen.getvalue().count("läst\n\n      talk: done") == 1
 
 
 def test_two_runs_do_not_share_a_folder(chain: Chain) -> None:
