@@ -20,7 +20,7 @@ test: $(INSTALLED)  ## Run the tests (those marked slow left out)
 	@$(BIN)/python -m pytest -n $(WORKERS) --dist loadfile
 
 test-slow: $(INSTALLED)  ## Run the tests marked slow
-	@$(BIN)/python -m pytest -m slow
+	@$(BIN)/python -m pytest -m slow -n $(WORKERS) --dist loadfile
 
 lint: $(INSTALLED)  ## ruff: rules and format
 	@$(BIN)/ruff check .

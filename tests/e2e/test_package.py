@@ -140,6 +140,9 @@ def test_training_scripts_are_modules_and_find_the_packaged_configs(installed, t
     taken = launch(installed, tmp_path, "umu_trainers.unlearn", "--config", "configs/unlearn/mini/gd.yaml")
     assert taken.returncode == 1
     assert "runs/mini/sft" in taken.stderr, "the packaged config was read, and its model is not there yet"
+    swept = run(installed, tmp_path, "umu", "sweep", "configs/sweep/mini.yaml", "--dry_run")
+    assert swept.returncode == 0, swept.stderr
+    assert "gd: learning_rate, gamma" in swept.stdout, "so were the sweep's and those it builds on"
 
 
 @pytest.mark.slow

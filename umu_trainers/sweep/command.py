@@ -48,9 +48,10 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the sweep; returns the exit status."""
+    from umu_trainers.early import find_config
     from umu_trainers.sweep.config import read_config
 
-    config = read_config(arguments.config, arguments.out)
+    config = read_config(find_config(str(arguments.config)), arguments.out)
     if arguments.report_only:
         from umu_trainers.sweep.studies import open_studies
 

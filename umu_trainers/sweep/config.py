@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import umu_tasks
-from umu_trainers.early import CHOICES, read_configs
+from umu_trainers.early import CHOICES, HERE, read_configs
 from umu_trainers.sweep import space
 from umu_trainers.sweep.objectives import Objective, leaves_of, read_objectives
 from umu_trainers.sweep.problems import ConfigFile
@@ -234,10 +234,10 @@ def _instead(name: str) -> str:
 
 
 def find_config(file: ConfigFile, name: str, method: str) -> Path:
-    """Return the path of a base config: as it stands, beside the sweep's file, or in the project's folder."""
+    """Return the path of a base config: as it stands, beside the sweep's file, in the project's folder or package."""
     filled = name.replace("{method}", method)
     root = Path(umu_tasks.__file__).parents[1]
-    places = (Path(filled), file.path.parent / filled, root / filled)
+    places = (Path(filled), file.path.parent / filled, root / filled, HERE / filled)
     for place in places:
         if place.is_file():
             return place
