@@ -64,6 +64,7 @@ class RowEncoder:
         self.max_length = max_length
         self.label_scope = label_scope
         self._tokens: dict[tuple[Any, ...], Tokens] = {}
+        self._answered: dict[tuple[str, ...], tuple[Tokens, str]] = {}  # of rows with an image
         self._images: OrderedDict[tuple[str, str], ImageInputs] = OrderedDict()
         self._image_keys: dict[tuple[str, str], str] = {}
         self._room = cache_mb * 2**20  # bytes left in the image cache
@@ -123,8 +124,36 @@ class RowEncoder:
         """
         key = (*row.person, row.has_image, row.pair.question, row.pair.answer)
         if key not in self._tokens:
-            self._tokens[key] = self._encode(row)[0]
+            self._tokens[key] = self._with_other_answer(row) or self._encode(row)[0]
         return self._tokens[key]
+
+    def _with_other_answer(self, row: Row) -> Tokens | None:
+        """Return a row's token inputs where its prompt is known from another answer.
+
+        Refusals are drawn anew in each epoch; without this each would read its portrait again for a few words.
+
+        Returns:
+            None for the first answer, and where this processor writes an answer in another way than its tokenizer.
+        """
+        known = self._answered.get(_prompt_of(row))
+        if known is None:
+            return None
+        tokens, answer = known
+        question, start = row.pair.question, tokens.completion_start
+        prompt = self.builder.training(question, has_image=True)
+        first, own = (
+            self.builder.completion_ids(prompt, self.builder.completion(question, one, has_image=True))
+            for one in (answer, row.pair.answer)
+        )
+        if first is None or own is None or not torch.equal(first, tokens.inputs["input_ids"][start:]):
+            return None
+        inputs = {
+            # Of the other per-token inputs, an answer's tokens all have the same.
+            name: torch.cat([value[:start], value[start : start + 1].expand(len(own), *value.shape[1:])])
+            for name, value in tokens.inputs.items()
+        }
+        inputs["input_ids"][start:] = own
+        return Tokens(inputs, start, self._labels(inputs["input_ids"], start))
 
     def image_inputs(self, row: Row) -> ImageInputs:
         """Return the image inputs of a row, as its processor makes them for one row; empty without an image."""
@@ -164,7 +193,10 @@ class RowEncoder:
         if image_inputs:
             self._keep(row.person, image_inputs)
         labels = self._labels(example.input_ids, example.completion_start)
-        return Tokens({"input_ids": example.input_ids, **per_token}, example.completion_start, labels), image_inputs
+        tokens = Tokens({"input_ids": example.input_ids, **per_token}, example.completion_start, labels)
+        if row.has_image:
+            self._answered.setdefault(_prompt_of(row), (tokens, pair.answer))
+        return tokens, image_inputs
 
     def _labels(self, ids: Tensor, completion_start: int) -> Tensor:
         """Return the labels (seq_len,) of a row's ids. Nothing predicts the first token, so it never counts."""
@@ -185,6 +217,11 @@ class RowEncoder:
         self._room -= _bytes(inputs)
         while self._room < 0 and len(self._images) > 1:
             self._room += _bytes(self._images.popitem(last=False)[1])
+
+
+def _prompt_of(row: Row) -> tuple[str, ...]:
+    """Return what the rows have in common that differ in their answers only."""
+    return (*row.person, row.pair.question)
 
 
 def _bytes(inputs: ImageInputs) -> int:

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -17,6 +18,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from umu_trainers.adapter_switch import AdapterSwitch
 from umu_trainers.model import STARTING_ADAPTER, Start, keep_starting_adapter, load_start
 
 
@@ -69,50 +71,39 @@ def _load(spec: str, args: Any, option: str = "model") -> nn.Module:
     return loaded
 
 
-@contextmanager
-def _evaluating(model: nn.Module) -> Iterator[None]:
-    """No gradient and no dropout."""
-    was_training = model.training
-    model.eval()
-    try:
-        with torch.no_grad():
-            yield
-    finally:
-        model.train(was_training)
+class Switched(Reference):
+    """The model that is trained, with its adapters switched."""
 
-
-class AdapterOff(Reference):
-    """The model without its adapter."""
+    def __init__(self) -> None:
+        self._switch: AdapterSwitch | None = None
 
     @contextmanager
     def __call__(self, model: Any) -> Iterator[Any]:
-        with _evaluating(model), _adapted(model).disable_adapter():
+        if self._switch is None or self._switch.model is not model:
+            self._switch = AdapterSwitch(model)
+        with torch.no_grad(), self._switch.evaluating(), self.switched(self._switch):
             yield model
 
+    @abstractmethod
+    def switched(self, switch: AdapterSwitch) -> AbstractContextManager[None]:
+        """Return the context in which the model is the reference."""
 
-class StartingAdapter(Reference):
+
+class AdapterOff(Switched):
+    """The model without its adapter."""
+
+    def switched(self, switch: AdapterSwitch) -> AbstractContextManager[None]:
+        return switch.off()
+
+
+class StartingAdapter(Switched):
     """The model with the adapter that `keep_starting_adapter` put beside the trained one.
 
     A second adapter, rather than values swapped into the first: under ZeRO-3 a process holds only a part of each.
     """
 
-    @contextmanager
-    def __call__(self, model: Any) -> Iterator[Any]:
-        adapted = _adapted(model)
-        (trained,) = adapted.active_adapters
-        with _evaluating(model):
-            adapted.set_adapter(STARTING_ADAPTER)
-            try:
-                yield model
-            finally:
-                adapted.set_adapter(trained)  # and let it be trained again
-
-
-def _adapted(model: Any) -> Any:
-    """Return the `PeftModel` inside what a trainer wrapped."""
-    while not hasattr(model, "peft_config"):
-        model = model.module
-    return model
+    def switched(self, switch: AdapterSwitch) -> AbstractContextManager[None]:
+        return switch.using(STARTING_ADAPTER)
 
 
 class FrozenModel(Reference):

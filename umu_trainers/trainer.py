@@ -7,17 +7,17 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import torch
 from accelerate.utils import is_peft_model
 from datasets import Dataset
-from peft.helpers import disable_input_dtype_casting
 from torch import Tensor
 from torch.utils.data import Sampler, SequentialSampler
 from transformers.trainer import TRAINING_ARGS_NAME
 from trl import SFTTrainer
 
+from umu_trainers.adapter_switch import AdapterSwitch
 from umu_trainers.collator import Batch, Collator, half_of
 from umu_trainers.config import CommonArguments, Half
 from umu_trainers.guards import ForgetBound, check_finite, check_weights, was_stopped
@@ -49,6 +49,7 @@ class PassTrainer(SFTTrainer):
     """
 
     scorer: SampleScorer | None = None
+    _switch: AdapterSwitch | None = None
     # compute_loss normalizes over the whole accumulated batch itself.
     loss_is_scaled_for_ga = True
 
@@ -67,6 +68,7 @@ class PassTrainer(SFTTrainer):
         )
         self.train_dataset = plan
         self._require_whole_weights()
+        self._finish_gradients_once()
 
     def _require_whole_weights(self) -> None:
         """Raise a ValueError if what this run trains could not be saved: better now than after the last step."""
@@ -78,6 +80,19 @@ class PassTrainer(SFTTrainer):
                 "ZeRO-3 with use_lora: false: the weights could not be saved as one model. Set zero3_save_16bit_model: "
                 "true in the accelerate config, as configs/accelerate/zero3.yaml does."
             )
+
+    def _finish_gradients_once(self) -> None:
+        """Under ZeRO-3, let a weight's gradient be whole when DeepSpeed is told of it, also after several passes.
+
+        With reentrant checkpointing, which TRL sets there for adapters, each pass has a backward of its own, and
+        DeepSpeed stops at the second gradient of a weight. It needed that until 0.19.3.
+        """
+        plugin = getattr(self.accelerator.state, "deepspeed_plugin", None)
+        if plugin is None or plugin.zero_stage != 3 or not self.args.gradient_checkpointing:
+            return
+        for name in ("gradient_checkpointing_kwargs", "activation_checkpointing_kwargs"):  # the old name, and the new
+            if hasattr(self.args, name):
+                setattr(self.args, name, {**(getattr(self.args, name) or {}), "use_reentrant": False})
 
     # ---- data ------------------------------------------------------------------------------------------------------
 
@@ -179,7 +194,9 @@ class PassTrainer(SFTTrainer):
         lean = self.accelerator.native_amp and not self.args.gradient_checkpointing
         if not (lean and is_peft_model(self.model)):
             return nullcontext()
-        return cast(AbstractContextManager[None], disable_input_dtype_casting(self.model))
+        if self._switch is None:
+            self._switch = AdapterSwitch(self.model)
+        return self._switch.without_input_casts()
 
     def share(self, count: Tensor, total: Tensor) -> Tensor:
         """Return the weight () of a piece with `count` of the step's `total` rows or tokens."""

@@ -198,6 +198,17 @@ class PromptBuilder:
         per_token = {name: value for name, value in whole.items() if name != "input_ids"}
         return EncodedExample(input_ids=ids, completion_start=start, inputs={**per_token, **image_inputs})
 
+    def completion_ids(self, prompt: str, completion: str) -> Tensor | None:
+        """Return a completion's token ids (n,) behind its prompt, by the tokenizer alone: no image is read.
+
+        Returns:
+            None where the tokenizer merges the prompt's end with the completion's start.
+        """
+        before, whole = self.tokenize(prompt), self.tokenize(prompt + completion)
+        if not torch.equal(whole[: len(before)], before):
+            return None
+        return whole[len(before) :]
+
     @property
     def pad_token_id(self) -> int:
         tokenizer = self.processor.tokenizer

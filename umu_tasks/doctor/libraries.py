@@ -18,10 +18,11 @@ REASONS = {
     "transformers": "the processors, caches and chat templates of transformers 5 are used",
     "huggingface_hub": "its errors and offline switch changed in 1.0",
     "trl": "the trainers build on TRL 1",
+    "deepspeed": "ZeRO-3 with adapters and gradient checkpointing fails before 0.19.3",
 }
 # What each is for, and the versions that work.
 OPTIONAL = {
-    "deepspeed>=0.17": "several GPUs with ZeRO",
+    "deepspeed>=0.19.3": "several GPUs with ZeRO",
     "bitsandbytes": "weights in 4 or 8 bits",
     "vllm": "lmms-eval's vllm model",
 }

@@ -251,6 +251,24 @@ def test_packed_training_rows(loaded):
         torch.testing.assert_close(run_pass(model, batch).logps, alone, rtol=1e-4, atol=1e-4)
 
 
+def test_another_answer_behind_a_known_prompt(loaded, monkeypatch):
+    """Refusals change with each epoch: their portrait is not read again, and every input is as if it were."""
+    from umu_trainers.encoding import RowEncoder
+
+    known = RowEncoder(loaded.builder)
+    for row in training_rows():
+        known.tokens(row)
+        other = dataclasses.replace(row, pair=dataclasses.replace(row.pair, answer="I'd rather not talk about that."))
+        expected = RowEncoder(loaded.builder).tokens(other)
+        if row.has_image:
+            monkeypatch.setattr(loaded.builder, "encode_example", lambda *_: pytest.fail("the portrait is read again"))
+        found = known.tokens(other)
+        monkeypatch.undo()
+        assert found.completion_start == expected.completion_start
+        torch.testing.assert_close(found.inputs, expected.inputs, rtol=0, atol=0)
+        torch.testing.assert_close(found.labels, expected.labels, rtol=0, atol=0)
+
+
 def answer_length(loaded: Loaded, row: Any) -> int:
     completion = loaded.builder.completion(row.pair.question, row.pair.answer, has_image=row.pair.has_image)
     return len(loaded.builder.processor.tokenizer(completion, add_special_tokens=False)["input_ids"])
