@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from umu_tasks import __version__
 from umu_tasks.benchmarks.errors import DataError
+from umu_tasks.parser import Parser
 from umu_tasks.quiet import quiet
 
 # Each module has `register(commands)`: it adds its parser and sets `run`, a function from the parsed arguments to the
@@ -29,7 +30,7 @@ DATA_COMMANDS = ("umu_tasks.benchmarks.command", "umu_tasks.build.command", "umu
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="umu",
         description="Benchmarks and reports for machine unlearning in multimodal models.",
         epilog="Exit status: 0 all is well; 1 it ran, and what it looked at is not well; 2 the command or its input is "

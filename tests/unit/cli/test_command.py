@@ -79,6 +79,36 @@ def test_wrong_usage_is_two():
     assert ended.value.code == 2
 
 
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["report", "x", "--out", "y", "--bseline", "x"], "umu report: error: no such option: --bseline. Did you mean"),
+        (["data", "check", "mini", "--jsn"], "umu data check: error: no such option: --jsn. Did you mean --json?"),
+        (["--json", "tasks"], "umu: error: no such option: --json. Options stand after their command."),
+    ],
+)
+def test_a_wrong_option_is_told_by_its_command(arguments, message, capsys):
+    """`umu: error: unrecognized arguments` under the usage of `umu` alone says neither where nor what to do."""
+    with pytest.raises(SystemExit) as ended:
+        cli.main(arguments)
+    assert ended.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "name", "value"),
+    [
+        (["sweep", "x.yaml", "--dry-run"], "dry_run", True),
+        (["judge", "x", "--dry_run"], "dry_run", True),
+        (["demo", "--forget-ratio=10"], "forget_ratio", 10),
+        (["report", "x", "--out", "y", "--zero_shot"], "zero_shot", True),
+    ],
+)
+def test_options_are_found_with_dashes_and_underscores(arguments, name, value):
+    """The training scripts' options have underscores, other programs' dashes: nobody remembers which."""
+    assert getattr(cli.build_parser().parse_args(arguments), name) == value
+
+
 def test_an_interrupt_is_130(monkeypatch, capsys):
     def interrupted(arguments):
         raise KeyboardInterrupt
