@@ -90,10 +90,19 @@ def split_configs(argv: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def find_config(name: str) -> Path:
-    """Return the file of a config's name: `configs/…` is the installed package's own where there is no such folder."""
+    """Return the file of a config's name: `configs/…` is the project's own where there is no such folder."""
     file = Path(name)
-    packaged = HERE / name  # a wheel holds configs/ beside this file
-    return packaged if not file.parent.is_dir() and packaged.parent.is_dir() else file
+    if file.parent.is_dir() or file.parts[:1] != ("configs",):
+        return file
+    places = (HERE / name, HERE.parent / name)  # a wheel holds configs/ beside this file; a clone, one folder up
+    return next((place for place in places if place.parent.is_dir()), file)
+
+
+def what_is_there(file: Path) -> str:
+    """Return what to tell about a config that is missing: the configs beside it, or that there is no such folder."""
+    if not file.parent.is_dir():
+        return f"There is no folder {file.parent} here ({Path.cwd()})."
+    return f"In that folder: {', '.join(sorted(one.name for one in file.parent.glob('*.yaml'))) or 'no YAML file'}."
 
 
 def read_configs(names: Sequence[str], known: Collection[str] | None = None) -> dict[str, Any]:
@@ -109,8 +118,7 @@ def read_configs(names: Sequence[str], known: Collection[str] | None = None) -> 
     for name in names:
         file = find_config(name)
         if not file.is_file():
-            there = ", ".join(sorted(one.name for one in file.parent.glob("*.yaml"))) or "no YAML file"
-            raise ValueError(f"--config {name}: no such file. In that folder: {there}.")
+            raise ValueError(f"--config {name}: no such file. {what_is_there(file)}")
         try:
             found = yaml.safe_load(file.read_text(encoding="utf-8"))
         except yaml.YAMLError as error:

@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from umu_tasks.benchmarks.errors import DataError
+from umu_trainers.early import what_is_there
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,7 @@ class ConfigFile:
             DataError: there is no such file, it is not YAML, or no mapping.
         """
         if not self.path.is_file():
-            there = ", ".join(sorted(one.name for one in self.path.parent.glob("*.yaml"))) or "no YAML file"
-            raise DataError(f"{self.path}: no such file. In that folder: {there}.")
+            raise DataError(f"{self.path}: no such file. {what_is_there(self.path)}")
         try:
             found = yaml.safe_load(self.path.read_text(encoding="utf-8"))
         except yaml.YAMLError as error:

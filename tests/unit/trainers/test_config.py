@@ -190,6 +190,22 @@ def test_wrong_settings_are_named_before_the_imports(capsys, flags, message):
     assert capsys.readouterr().err.startswith(message)
 
 
+def test_configs_are_found_from_another_folder(monkeypatch, tmp_path):
+    """Installed from a clone, the scripts run anywhere; only a wheel's configs were found."""
+    clone = Path(early.__file__).parents[1]
+    monkeypatch.chdir(tmp_path)
+    assert early.find_config("configs/unlearn/gd.yaml") == clone / "configs/unlearn/gd.yaml"
+    assert early.find_config("config/gd.yaml") == Path("config/gd.yaml")  # a folder of ours, and nobody's configs
+    (tmp_path / "configs" / "unlearn").mkdir(parents=True)
+    assert early.find_config("configs/unlearn/gd.yaml") == Path("configs/unlearn/gd.yaml")
+
+
+def test_a_missing_folder_of_configs_is_no_empty_folder(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ValueError, match=r"mine/gd\.yaml: no such file\. There is no folder mine here"):
+        early.read_configs(["mine/gd.yaml"])
+
+
 def test_early_checks_import_no_heavy_library():
     """Else a misspelt method takes as long to be named as PyTorch takes to load."""
     code = "import sys; from umu_trainers import early; early.check(['--method', 'ga']); print('torch' in sys.modules)"
