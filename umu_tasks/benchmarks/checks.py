@@ -291,7 +291,7 @@ def _full_stop(question: Question) -> Iterator[tuple[str, str]]:
 
 def render(report: CheckReport, *, examples: int = 3) -> str:
     """Return the report as text: a table of what was found, then problems by kind with the first few of each."""
-    lines = [f"{report.source} ({report.kind})", "", *_table(report)]
+    lines = [f"{report.source} ({report.kind})", "", *_table(report)] if report.splits else []
     absent = [split for split in report.known_splits if split not in report.splits]
     if report.splits and absent:
         lines.append(f"not there or not checked: {', '.join(absent)}")
@@ -306,12 +306,15 @@ def render(report: CheckReport, *, examples: int = 3) -> str:
             lines += [f"  {finding.message.removeprefix(report.source + '/')}" for finding in of_kind[:examples]]
             if count > examples:
                 lines.append(f"  … and {count - examples} more (--json lists all)")
-    return "\n".join([*lines, "", f"{len(report.of('error'))} errors, {len(report.of('warning'))} warnings"])
+    counted = ", ".join(_counted(len(report.of(severity)), severity) for severity in severities)
+    return "\n".join([*lines, "", counted]).lstrip("\n")
+
+
+def _counted(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
 
 
 def _table(report: CheckReport) -> list[str]:
-    if not report.splits:
-        return []
     head = f"{'split':<10}{'people':>8}{'QA mul':>8}{'QA uni':>8}{'cls':>8}{'cloze':>8}{'gen':>8}"
     rows = []
     for split, counts in report.splits.items():

@@ -110,7 +110,8 @@ def _summary(plan: Plan, built: Built) -> list[str]:
     lines = [f"{out}: {', '.join(sets)} people", "", *_table(built)]
     empty = sum(built.empty.values())
     if empty:
-        lines += ["", f"{empty} empty cells: those people are not asked about that field."]
+        cells = "1 empty cell: that person is" if empty == 1 else f"{empty} empty cells: those people are"
+        lines += ["", f"{cells} not asked about that field."]
     lines += [f"warning: {text}" for text in built.warnings]
     for split in plan.forget:
         share = built.splits[split] / total
@@ -139,7 +140,7 @@ def _table(built: Built) -> list[str]:
 
 def _next_steps(plan: Plan) -> list[str]:
     out = plan.options.out
-    lines = ["", f"umu data check {out}"]
+    lines = ["", "What comes next:", f"umu data check {out}"]
     groups = ["umu_full"]
     if plan.forget:
         forget = next(iter(plan.forget))

@@ -170,7 +170,7 @@ class _Reader:
         if (self.images / name).is_file():
             return self.images / name
         near = self.folder.near(name)
-        hint = f"Did you mean {near!r}?" if near else "Put the file there, or correct the cell."
+        hint = f"Did you mean {near!r}?" if near else "Put it there, correct the cell, or name another --images."
         self._add(entry, profile_id, "image", f"no file {self.images / name}. {hint}")
         return None
 

@@ -47,7 +47,7 @@ def test_the_example_becomes_sound_data(build, example, capsys):
     assert build() == 0
     printed = capsys.readouterr().out
     assert "full 30, forget05 2, retain95 28, real 8 people" in printed
-    assert "1 empty cells" in printed
+    assert "1 empty cell: that person is not asked about that field." in printed
     assert "warning" not in printed
     report = check_source(str(example / "data"))
     assert report.findings == []
