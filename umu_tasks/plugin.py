@@ -145,11 +145,27 @@ def _refusing_unknown_names(match_tasks: Callable[..., list[str]]) -> Callable[.
                     f"no task {name!r}. Groups: {', '.join(groups)}. Each but the suites has _cls, _cloze and _gen; "
                     "`umu tasks` lists them all."
                 )
-        if any(_OUR_NAME.fullmatch(name) for name in found):
+        ours_found = [match[1] for name in found if (match := _OUR_NAME.fullmatch(name))]
+        if ours_found:
             preflight.expect_our_tasks()
+        for benchmark in sorted(set(ours_found)):
+            _check_data(benchmark)
         return found
 
     return checked
+
+
+def _check_data(benchmark: str) -> None:
+    """End the program if the benchmark's variable names no data: lmms-eval opens them when the model is loaded only."""
+    from umu_tasks.benchmarks.errors import DataError
+    from umu_tasks.benchmarks.sources import open_source, variable_of
+
+    if os.environ.get(variable_of(benchmark), "mini") == "mini":  # "mini" is always there; the hub is asked in its turn
+        return
+    try:
+        open_source(benchmark=benchmark)
+    except DataError as error:
+        raise EvaluationAborted(str(error)) from error
 
 
 def _guard_evaluation() -> None:

@@ -104,6 +104,17 @@ def test_only_names_of_ours_are_checked(task_manager):
         manager.match_tasks(["umu_real", "umu_rael"])
 
 
+def test_data_that_are_not_there_are_told_before_a_model_is_loaded(task_manager, monkeypatch, tmp_path):
+    """lmms-eval looks for the tasks first, then loads the model, which takes minutes, and only then opens the data."""
+    from umu_tasks.tasks.abort import EvaluationAborted
+
+    manager = task_manager[0]()
+    monkeypatch.setenv("UMU_DATA", str(tmp_path / "nothing"))
+    with pytest.raises(EvaluationAborted, match=r"UMU_DATA=.*nothing: no such folder"):
+        manager.match_tasks(["umu05"])
+    assert manager.match_tasks(["mllmu_real_cls"]) == ["mllmu_real_cls"]
+
+
 def test_unsupported_lmms_eval_is_told_and_costs_nobody_their_models(monkeypatch, caplog):
     """lmms-eval drops the models of all plugins if one raises."""
     from lmms_eval.tasks import TaskManager
