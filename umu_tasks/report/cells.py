@@ -85,9 +85,15 @@ def to_markdown(table: Table) -> str:
 
 
 def to_text(table: Table) -> str:
-    """Return the table in columns for a terminal, without notes other than a run's."""
-    lines = [list(table.columns), *([cell.text for cell in row.cells] for row in table.rows)]
-    for line, row in zip(lines[1:], table.rows, strict=True):
+    """Return the table in columns for a terminal, without notes other than a run's.
+
+    The words of a number's heading stand one below the other, as low as they go: a wide table breaks in most terminals.
+    """
+    words = [name.split() if index >= table.labels else [name] for index, name in enumerate(table.columns)]
+    height = max(len(one) for one in words)
+    heads = [list(line) for line in zip(*([""] * (height - len(one)) + one for one in words), strict=True)]
+    lines = [*heads, *([cell.text for cell in row.cells] for row in table.rows)]
+    for line, row in zip(lines[height:], table.rows, strict=True):
         line[0] = _joined(row.cells[0])
     widths = [max(len(line[index]) for line in lines) for index in range(len(table.columns))]
     aligned = [
@@ -97,7 +103,7 @@ def to_text(table: Table) -> str:
         ).rstrip()
         for line in lines
     ]
-    return "\n".join([aligned[0], "  ".join("─" * width for width in widths), *aligned[1:]])
+    return "\n".join([*aligned[:height], "  ".join("─" * width for width in widths), *aligned[height:]])
 
 
 def _joined(cell: Cell) -> str:

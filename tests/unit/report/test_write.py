@@ -241,6 +241,17 @@ def test_cells_and_text_forms() -> None:
     assert to_text(table).splitlines()[2] == "a (start)    9.0"
 
 
+def test_headings_of_numbers_take_as_many_lines_as_words() -> None:
+    """The demo's last words are a table of eleven numbers, which broke on a terminal narrower than 157 columns."""
+    table = Table("T", "", ("Run", "forget05 text", "n"), (Row((Cell("gd mix"), Cell("8.3"), Cell("6"))),))
+    assert to_text(table).splitlines() == [
+        "        forget05",
+        "Run         text  n",
+        "──────  ────────  ─",
+        "gd mix       8.3  6",
+    ]
+
+
 class Links(HTMLParser):
     """Collects whatever a page would load or lead to."""
 
