@@ -109,7 +109,7 @@ def origin_of(results: Results) -> Origin:
         file=results.file,
         model=str(config.get("model") or "unknown"),
         model_args=str(model_args or ""),
-        date=_readable_date(str(document.get("date") or "")),
+        date=_readable_date(str(document.get("date") or ""), part(config, "resolved_cli_args").get("timezone")),
         lmms_eval_version=str(document.get("lmms_eval_version") or "not recorded"),
         limit="" if limit in (None, -1, -1.0) else f"{limit:g}" if isinstance(limit, float) else str(limit),
         task_versions={name: str(version) for name, version in versions.items() if parse_leaf(name)}
@@ -120,6 +120,8 @@ def origin_of(results: Results) -> Origin:
     )
 
 
-def _readable_date(stamp: str) -> str:
+def _readable_date(stamp: str, timezone: object = None) -> str:
+    """Return lmms-eval's date with its time zone, which by default is Singapore's, wherever the run was."""
     match = re.fullmatch(r"(\d{4})(\d\d)(\d\d)_(\d\d)(\d\d)(\d\d)", stamp)
-    return "{}-{}-{} {}:{}:{}".format(*match.groups()) if match else stamp or "not recorded"
+    date = "{}-{}-{} {}:{}:{}".format(*match.groups()) if match else stamp or "not recorded"
+    return f"{date} ({timezone})" if match and timezone else date

@@ -39,6 +39,17 @@ def test_scores_answers_and_origin_are_read(make_folder: Any) -> None:
     assert run.notices == ()
 
 
+def test_a_date_says_whose_clock_it_is(make_folder: Any) -> None:
+    """lmms-eval writes Singapore's time unless told otherwise: a reader elsewhere sees hours that have not come yet."""
+    folder = make_folder("sft", everything_right)
+    (file,) = folder.rglob("*_results.json")
+    content = json.loads(file.read_text())
+    content.setdefault("config", {})["resolved_cli_args"] = {"timezone": "Asia/Singapore"}
+    file.write_text(json.dumps(content))
+    (origin,) = read_run(folder, "sft").origins
+    assert origin.date == "2026-01-02 03:04:05 (Asia/Singapore)"
+
+
 def test_splits_come_in_reading_order(make_folder: Any) -> None:
     folder = make_folder("sft", everything_right, splits=("full", "real", "retain95", "forget05"))
     assert read_run(folder, "sft").splits == ("forget05", "retain95", "real", "full")
