@@ -40,9 +40,11 @@ clean:  ## Remove .venv, the site and the demo's results
 	rm -rf .venv runs site
 
 $(INSTALLED): pyproject.toml
-	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
-	  { echo "umu-bench needs Python 3.11 or newer; found $$($(PYTHON) --version). Name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
+	  { echo "umu-bench needs Python 3.11 or newer; found $$($(PYTHON) --version 2>/dev/null || echo no $(PYTHON)). Name one: make PYTHON=python3.12 $(MAKECMDGOALS)"; exit 1; }
 	@[ -x $(BIN)/python ] || { echo "Making a virtual environment in $(VENV)"; $(PYTHON) -m venv $(VENV); }
+	@$(BIN)/python -m pip --version >/dev/null 2>&1 || $(BIN)/python -m ensurepip --upgrade >/dev/null || \
+	  { echo "There is no pip in $(VENV), and Python can't put one there. On Debian and Ubuntu install python3-venv first"; exit 1; }
 	@echo "Installing umu-bench and its dependencies into $(VENV) (some minutes and about 7 GB, once: PyTorch is large)"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
 	@touch $@
