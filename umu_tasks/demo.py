@@ -22,6 +22,7 @@ from umu_tasks.report.training import RECORD
 from umu_tasks.steps import Runner, Step, StepFailed, clock, readable
 
 PYTHON = sys.executable
+OUT, QUICK_OUT = Path("runs/demo"), Path("runs/demo-quick")
 START = "sft"
 """Name of the start model's run: what the unlearned models are compared with."""
 MODALITIES = {"text": "uni", "mix": "mix"}
@@ -59,7 +60,9 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         "alone, and with text and images), score it before and after with lmms-eval, and write a report. Runs without "
         "GPU and without network. Finished steps are not done again unless what they were made from changed.",
     )
-    parser.add_argument("--out", type=Path, default=Path("runs/demo"), metavar="DIR", help="default: %(default)s")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help=f"default: {OUT}, with --quick {QUICK_OUT}: results are never mixed"
+    )
     parser.add_argument(
         "--forget_ratio", type=int, choices=(5, 10, 15), default=5, help="percent of the people (default: %(default)s)"
     )
@@ -80,7 +83,8 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo; returns 0, 1 when a step failed, 3 when the report holds an invalid run."""
-    settings = Settings(arguments.out, arguments.forget_ratio, arguments.batch_size, arguments.smoke)
+    out = arguments.out or (QUICK_OUT if arguments.smoke else OUT)
+    settings = Settings(out, arguments.forget_ratio, arguments.batch_size, arguments.smoke)
     _require_plain(settings.out)
     steps = build_steps(settings)
     variables = environment()

@@ -108,6 +108,14 @@ def test_list_prints_commands_that_can_be_typed(capsys: Any) -> None:
     assert not Path("runs").exists()
 
 
+def test_a_quick_look_leaves_the_demo_alone(capsys: Any) -> None:
+    """Its two steps would replace the models and the report that ten minutes of the whole demo made."""
+    assert main(["demo", "--quick", "--list"]) == 0
+    printed = capsys.readouterr().out
+    assert "runs/demo-quick/models/sft" in printed
+    assert "runs/demo/" not in printed
+
+
 @pytest.mark.parametrize("out", ["runs/a,b", "runs/lr=1"])
 def test_paths_that_lmms_eval_would_cut_are_refused(out: str, capsys: Any) -> None:
     assert main(["demo", "--out", out]) == 2
