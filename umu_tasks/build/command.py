@@ -120,8 +120,8 @@ def _summary(plan: Plan, built: Built) -> list[str]:
         lines += ["", "No --forget list: there is the full set only, which is enough to teach a model (SFT)."]
     if plan.real is None:
         lines.append(
-            "No --real people: umu_real and the suites with it (umu05, umu10, umu15) cannot be scored, and training "
-            "needs --replay_real 0."
+            "No --real people: umu_real and the suites with it (umu05, umu10, umu15) cannot be scored, and sft.py "
+            "needs --replay_real 0 with a config that replays them, as configs/sft/mini.yaml does."
         )
     return [*lines, *_next_steps(plan)]
 

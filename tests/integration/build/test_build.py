@@ -143,6 +143,7 @@ def test_without_real_people_and_without_lists(build, example, capsys):
     printed = capsys.readouterr().out
     assert "No --forget list: there is the full set only" in printed
     assert "umu_real and the suites with it (umu05, umu10, umu15) cannot be scored" in printed
+    assert "sft.py needs --replay_real 0" in printed  # unlearn.py has no such option
     assert check_source(str(example / "data")).ok
     with pytest.raises(DataError, match=r"no split 'real' here.*--tasks umu_forget05,umu_retain95.*--replay_real 0"):
         open_source(str(example / "data")).load("real")
