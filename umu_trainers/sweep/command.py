@@ -8,7 +8,8 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,8 @@ from umu_tasks.benchmarks.errors import DataError
 if TYPE_CHECKING:
     from umu_trainers.sweep.config import SweepConfig
     from umu_trainers.sweep.studies import Study
+
+_REQUESTS = (signal.SIGINT, signal.SIGTERM)
 
 
 def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
@@ -59,7 +62,11 @@ def run(arguments: argparse.Namespace) -> int:
     gpus = workers(arguments.gpus, arguments.jobs)
     _check(config, len(gpus))
     if arguments.dry_run:
+        from umu_trainers.sweep.studies import finished_before
+
+        done = finished_before(config)
         print(plan(config, gpus))
+        print("nothing is finished yet" if done is None else f"{done} of these trials are finished already")
         return 0
     return _sweep(config, gpus)
 
@@ -70,14 +77,14 @@ def _sweep(config: SweepConfig, gpus: Sequence[str | None]) -> int:
 
     studies = open_studies(config)
     print(plan(config, gpus), flush=True)
-    signal.signal(signal.SIGTERM, _interrupt)
     working = Workers(config, studies, gpus, say=_say)
     try:
-        working.run()
+        with _ending_once():
+            working.run()
     except KeyboardInterrupt:
         done = sum(len(study.finished()) for study in studies)
         print(
-            f"\numu sweep: ended; {done} of {working.total} trials are finished and kept. Run the same command to go "
+            f"umu sweep: ended; {done} of {working.total} trials are finished and kept. Run the same command to go "
             "on, or add --report_only for a report of what is there.",
             file=sys.stderr,
         )
@@ -106,13 +113,16 @@ def _check(config: SweepConfig, jobs: int) -> None:
 
 def plan(config: SweepConfig, gpus: Sequence[str | None]) -> str:
     """Return what runs, in a few lines."""
+    from umu_trainers.sweep.storages import shown_storage
+
     total = config.trials * len(config.methods)
     searched = [f"  {method}: {', '.join(own)}" for method, own in config.spaces.items()]
     on = f", GPUs {', '.join(one for one in gpus if one)}" if any(gpus) else ""
     return "\n".join(
         [
             f"sweep {config.name}: {config.trials} trials each of {len(config.methods)} methods ({total} in all) and "
-            f"the start model; {len(gpus)} at a time{on}; sampler {config.sampler}; storage {config.storage}",
+            f"the start model; {len(gpus)} at a time{on}; sampler {config.sampler}; "
+            f"storage {shown_storage(config.storage)}",
             *searched,
         ]
     )
@@ -165,6 +175,24 @@ def _say(text: str) -> None:
     print(text, flush=True)
 
 
+@contextmanager
+def _ending_once() -> Iterator[None]:
+    """Take the first Ctrl-C or request to end; more of them change nothing, for what is left to do takes seconds.
+
+    A second Ctrl-C that ended the process at once would leave its trainers behind, which go on for hours.
+    """
+    before = {number: signal.signal(number, _interrupt) for number in _REQUESTS}
+    yield  # after a KeyboardInterrupt the program ends, and goes on taking no other one
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
 def _interrupt(*_: object) -> None:
-    """Take a request to end like Ctrl-C."""
+    for number in _REQUESTS:
+        signal.signal(number, _ignore)  # not SIG_IGN, which programs inherit
+    print("\numu sweep: ending the running trials …", file=sys.stderr, flush=True)
     raise KeyboardInterrupt
+
+
+def _ignore(*_: object) -> None:
+    """Do nothing."""

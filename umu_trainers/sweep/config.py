@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import umu_tasks
-from umu_trainers.early import CHOICES, HERE, read_configs
+from umu_trainers.early import CHOICES, FORGET_RATIOS, HERE, read_configs
 from umu_trainers.sweep import space
 from umu_trainers.sweep.objectives import Objective, leaves_of, read_objectives
 from umu_trainers.sweep.problems import ConfigFile
@@ -117,24 +117,29 @@ def read_config(path: Path, output_dir: Path | None = None) -> SweepConfig:
         DataError: names file and key of what is missing, unknown or cannot work.
     """
     file = ConfigFile(path)
-    found = file.known_keys("", file.load(), KEYS)
+    # A key with nothing behind it (its value commented out) is one that is not there.
+    found = {key: one for key, one in file.known_keys("", file.load(), KEYS).items() if one is not None}
     for key in REQUIRED:
         if key not in found:
             raise file.problem(key, "missing; docs/sweep.md explains every key.")
     methods = _methods(file, found["methods"])
     budget = _budget(file, found["budget"])
     rule = read_rule(file, found["pruning"]) if found.get("pruning") else None
+    if rule and rule.every > budget.get("steps", rule.every):
+        text = f"{rule.every} is above budget.steps {budget['steps']}: no trial would ever be scored on the way."
+        raise file.problem("pruning.every", text)
     settings = {method: _settings(file, found, method, budget, rule) for method in methods}
     spaces = _spaces(file, found, methods, budget)
+    _check_fixed(file, found.get("fixed") or {}, spaces)
     _check_equal(file, settings, spaces)
     sampler = file.choice("sampler", found.get("sampler", "tpe"), SAMPLERS)
     scoring = _scoring(file, found.get("scoring") or {}, settings[methods[0]])
-    output = output_dir or Path(str(found.get("output_dir", Path("runs/sweep") / path.stem)))
+    output = output_dir or Path(file.text("output_dir", found.get("output_dir", f"runs/sweep/{path.stem}")))
     _require_plain(file, output)
     recommend = file.known_keys("recommend", found.get("recommend") or {}, ("keep",))
     return SweepConfig(
         file=file,
-        name=str(found.get("name", path.stem)),
+        name=file.text("name", found.get("name", path.stem)),
         output_dir=output,
         settings=settings,
         spaces=spaces,
@@ -145,9 +150,16 @@ def read_config(path: Path, output_dir: Path | None = None) -> SweepConfig:
         objectives=read_objectives(file, found.get("objectives") or {}, scoring.tasks),
         pruning=rule,
         keep=file.share("recommend.keep", recommend.get("keep", 0.95)),
-        storage=str(found.get("storage", output / "journal.log")),
-        stale_minutes=file.number("stale_minutes", found.get("stale_minutes", 10)),
+        storage=file.text("storage", found.get("storage", str(output / "journal.log"))),
+        stale_minutes=_stale_minutes(file, found.get("stale_minutes", 10)),
     )
+
+
+def _stale_minutes(file: ConfigFile, found: Any) -> float:
+    minutes = file.number("stale_minutes", found)
+    if minutes < 1:  # a living trial gives a sign of life twice a minute
+        raise file.problem("stale_minutes", f"{minutes}: at least 1 is expected, or living trials would be taken over.")
+    return minutes
 
 
 def _methods(file: ConfigFile, found: Any) -> tuple[str, ...]:
@@ -158,15 +170,17 @@ def _methods(file: ConfigFile, found: Any) -> tuple[str, ...]:
 
 
 def _budget(file: ConfigFile, found: Any) -> Mapping[str, Any]:
-    budget = file.known_keys("budget", found, ("trials", "steps", "epochs"))
+    budget = dict(file.known_keys("budget", found, ("trials", "steps", "epochs")))
     if ("steps" in budget) == ("epochs" in budget):
         raise file.problem(
             "budget", "give steps or epochs: how long a trial trains, the same for every method (optimizer steps)."
         )
     if "steps" in budget:
         file.whole("budget.steps", budget["steps"])
-    elif file.number("budget.epochs", budget["epochs"]) <= 0:
-        raise file.problem("budget.epochs", f"a number above 0 is expected, found {budget['epochs']}.")
+    else:
+        budget["epochs"] = file.number("budget.epochs", budget["epochs"])
+        if budget["epochs"] <= 0:
+            raise file.problem("budget.epochs", f"a number above 0 is expected, found {budget['epochs']}.")
     return budget
 
 
@@ -202,10 +216,10 @@ def _settings(
         base = read_configs(names)
     except ValueError as error:
         raise file.problem("base", str(error)) from error
-    fixed = file.known_keys("fixed", found.get("fixed") or {}, found.get("fixed") or {})
+    fixed = {str(name): one for name, one in file.mapping("fixed", found.get("fixed") or {}).items()}
     for name in fixed:
-        if str(name) in (*_SET_BY_SWEEP, "max_steps", "num_train_epochs"):
-            raise file.problem(f"fixed.{name}", f"the sweep sets {name} itself. {_instead(str(name))}")
+        if name in (*_SET_BY_SWEEP, "max_steps", "num_train_epochs"):
+            raise file.problem(f"fixed.{name}", f"the sweep sets {name} itself. {_instead(name)}")
     if base.get("method", method) != method:
         raise file.problem(
             "base",
@@ -213,6 +227,8 @@ def _settings(
             "the path, or take method out of the file.",
         )
     settings = {**_QUIET, **base, **fixed, "method": method, **_length(budget)}
+    if not settings.get("model"):
+        raise file.problem("base", f"{', '.join(names)} names no model to start from. Set model there or under fixed.")
     settings.pop("output_dir", None)
     if "steps" in budget:
         settings.pop("num_train_epochs", None)  # max_steps wins over it
@@ -277,6 +293,16 @@ def _check_names(file: ConfigFile, own: space.Space) -> None:
             raise file.problem(f"space.{name}", "only method_kwargs has settings of its own (method_kwargs.NAME).")
 
 
+def _check_fixed(file: ConfigFile, fixed: Mapping[str, Any], spaces: Mapping[str, space.Space]) -> None:
+    """What is searched has no fixed value: of the two, one would be ignored."""
+    inside = fixed.get("method_kwargs")
+    names = {*fixed, *(f"method_kwargs.{name}" for name in (inside if isinstance(inside, Mapping) else ()))}
+    for own in spaces.values():
+        for name in own:
+            if name in names:
+                raise file.problem(f"fixed.{name}", f"{name} is searched too (space). Leave one of the two out.")
+
+
 def _check_length(file: ConfigFile, shared: space.Space, budget: Mapping[str, Any]) -> None:
     """A trial may be shorter than the budget, never longer."""
     for name, key in (("max_steps", "steps"), ("num_train_epochs", "epochs")):
@@ -305,7 +331,11 @@ def _check_equal(file: ConfigFile, settings: Mapping[str, Mapping[str, Any]], sp
 
 def _scoring(file: ConfigFile, found: Any, settings: Mapping[str, Any]) -> Scoring:
     given = file.known_keys("scoring", found, ("tasks", "batch_size", "limit", "model_args"))
-    benchmark, ratio = settings.get("benchmark", "umu"), int(settings.get("forget_ratio", 5))
+    benchmark, ratio = settings.get("benchmark", "umu"), settings.get("forget_ratio", FORGET_RATIOS[0])
+    if str(ratio) not in map(str, FORGET_RATIOS):
+        choices = ", ".join(map(str, FORGET_RATIOS))
+        raise file.problem("fixed.forget_ratio", f"found {ratio!r} there or in base. Choose one of {choices}.")
+    ratio = int(ratio)
     tasks = file.texts("scoring.tasks", given["tasks"]) if "tasks" in given else (f"{benchmark}{ratio:02d}",)
     for leaf in leaves_of(tasks):
         if leaf.split.startswith("forget") and leaf.split != f"forget{ratio:02d}":
@@ -317,8 +347,22 @@ def _scoring(file: ConfigFile, found: Any, settings: Mapping[str, Any]) -> Scori
         tasks,
         "auto" if batch == "auto" else str(file.whole("scoring.batch_size", batch)),
         file.whole("scoring.limit", given["limit"]) if given.get("limit") is not None else None,
-        dict(given.get("model_args") or {}),
+        _model_args(file, given.get("model_args") or {}),
     )
+
+
+def _model_args(file: ConfigFile, found: Any) -> dict[str, Any]:
+    """Return more options of `umu_hf`; none that says which model is scored, for that is the trial's own."""
+    given = {str(name): one for name, one in file.mapping("scoring.model_args", found).items()}
+    for name, one in given.items():
+        key = f"scoring.model_args.{name}"
+        if name in ("pretrained", "peft"):
+            raise file.problem(key, "every trial scores its own model. Leave it out.")
+        if name == "batch_size":
+            raise file.problem(key, "write it as scoring.batch_size.")
+        if isinstance(one, Mapping | list) or re.search("[,=]", str(one)):
+            raise file.problem(key, f"lmms-eval can't take the value {one!r}: no list, no ',' and no '='.")
+    return given
 
 
 def _require_plain(file: ConfigFile, output: Path) -> None:

@@ -11,10 +11,10 @@ from typing import IO
 LOCK = ".lock"
 
 
-def try_lock(folder: Path) -> IO[str] | None:
-    """Return the folder's lock file, locked until it is closed; None if another process has it."""
+def try_lock(folder: Path, name: str = LOCK) -> IO[str] | None:
+    """Return the folder's lock file, or another one in it, locked until it is closed; None if another has it."""
     folder.mkdir(parents=True, exist_ok=True)
-    stream = (folder / LOCK).open("a", encoding="utf-8")
+    stream = (folder / name).open("a", encoding="utf-8")
     try:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -32,9 +32,9 @@ def is_free(folder: Path) -> bool:
 
 
 @contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """Hold the folder's lock, waiting for it."""
+def locked(folder: Path, name: str = LOCK) -> Iterator[None]:
+    """Hold the folder's lock, or another one in it, waiting for it."""
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / LOCK).open("a", encoding="utf-8") as stream:
+    with (folder / name).open("a", encoding="utf-8") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         yield

@@ -47,13 +47,22 @@ class ConfigFile:
         Raises:
             DataError: it is no mapping, or has a key that is not known; names the nearest one.
         """
-        if not isinstance(found, Mapping):
-            raise self.problem(key, f"keys with values are expected, found {found!r}.")
-        for one in found:
+        for one in self.mapping(key, found):
             if one not in known:
                 where = f"{key}.{one}" if key else str(one)
                 raise self.problem(where, f"no such key.{nearest(str(one), known)} Known: {', '.join(known)}.")
         return found
+
+    def mapping(self, key: str, found: Any) -> Mapping[Any, Any]:
+        if not isinstance(found, Mapping):
+            raise self.problem(key, f"keys with values are expected, found {found!r}.")
+        return found
+
+    def text(self, key: str, value: Any) -> str:
+        """Return a text, a number as it stands."""
+        if isinstance(value, bool) or not isinstance(value, str | int | float) or not str(value).strip():
+            raise self.problem(key, f"a text is expected, found {value!r}.")
+        return str(value)
 
     def number(self, key: str, value: Any) -> float:
         """Return a number, whole ones as int; YAML reads ``5e-5`` as text, since it has no dot."""

@@ -12,6 +12,7 @@ from umu_trainers.sweep import studies
 from umu_trainers.sweep.choice import Recommendation, Record, pareto_front
 from umu_trainers.sweep.config import START, SweepConfig
 from umu_trainers.sweep.objectives import NAMES
+from umu_trainers.sweep.storages import shown_storage
 from umu_trainers.sweep.studies import Study
 from umu_trainers.sweep.trial import COMPLETE
 
@@ -57,7 +58,7 @@ def as_data(config: SweepConfig, records: Sequence[Record], chosen: Sequence[Rec
         "format": FORMAT,
         "name": config.name,
         "config": str(config.file.path),
-        "storage": config.storage,
+        "storage": shown_storage(config.storage),
         "sampler": config.sampler,
         "seed": config.seed,
         "trials_per_method": config.trials,

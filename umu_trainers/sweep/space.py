@@ -72,7 +72,7 @@ class Range:
 
     @property
     def extremes(self) -> tuple[float, float]:
-        return self.low, self.high
+        return (self.low, self.high) if self.is_whole else (float(self.low), float(self.high))
 
     def grid(self) -> Values | None:
         """Return the range as a list of values for a grid, None if it does not say how many."""
@@ -136,7 +136,7 @@ def _values(file: ConfigFile, key: str, found: list[Any]) -> Values:
     values = Values(tuple(number_or_same(one) for one in found))
     if not values.values:
         raise file.problem(key, "the list is empty. Give the values to try.")
-    if len({json.dumps(one, sort_keys=True) for one in values.labels}) < len(values.values):
+    if any(one in values.labels[:index] for index, one in enumerate(values.labels)):  # true is 1, and 1.0 is 1
         raise file.problem(key, f"a value stands there twice: {found}.")
     return values
 

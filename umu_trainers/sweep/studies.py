@@ -8,8 +8,8 @@ process make. A trial whose process died gets the mark `VOID` and its slot is fi
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,8 +17,10 @@ from typing import TYPE_CHECKING, Any
 from umu_tasks.benchmarks.errors import DataError
 from umu_trainers.sweep import space
 from umu_trainers.sweep.config import START, SweepConfig
+from umu_trainers.sweep.locks import locked
 from umu_trainers.sweep.objectives import DIRECTIONS
 from umu_trainers.sweep.samplers import make_sampler
+from umu_trainers.sweep.storages import is_database, open_storage, shown_storage, sqlite_file
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -27,7 +29,6 @@ if TYPE_CHECKING:
 SLOT, VOID, BEAT, HOST, FOLDER = "slot", "void", "beat", "host", "folder"
 REASON, KIND, SCORED, INTERVALS, SECONDS, SETTINGS = "reason", "kind", "scored", "intervals", "seconds", "values"
 FINGERPRINTS = "fingerprints"
-_ATTEMPTS = 4
 
 
 @dataclass(frozen=True)
@@ -113,15 +114,31 @@ class Study:
         study = optuna.create_study(
             storage=self.storage, study_name=self.name, directions=[*DIRECTIONS], load_if_exists=True
         )
-        now, before = self.config.fingerprints(), study.user_attrs.get(FINGERPRINTS)
+        before = study.user_attrs.get(FINGERPRINTS)
         if before is None:
-            study.set_user_attr(FINGERPRINTS, now)
-        elif changed := [part for part in now if now[part] != before.get(part)]:
-            raise DataError(
-                f"{self.config.file.path}: {self.config.storage} holds a sweep {self.config.name} that was begun with "
-                f"another {', '.join(changed)}. Give this one another name or output_dir, or restore the file."
-            )
+            study.set_user_attr(FINGERPRINTS, self.config.fingerprints())
+        else:
+            self._require_same(before)
         self.fill(range(self.slots))
+
+    def check(self) -> None:
+        """Require that the study, which is there, was begun with the same settings.
+
+        Raises:
+            DataError: it was begun with others.
+        """
+        attributes = self.storage.get_study_user_attrs(self.storage.get_study_id_from_name(self.name))
+        if FINGERPRINTS in attributes:
+            self._require_same(attributes[FINGERPRINTS])
+
+    def _require_same(self, before: Mapping[str, str]) -> None:
+        now = self.config.fingerprints()
+        if changed := [part for part in now if now[part] != before.get(part)]:
+            raise DataError(
+                f"{self.config.file.path}: {shown_storage(self.config.storage)} holds a sweep {self.config.name} that "
+                f"was begun with another {', '.join(changed)}. Give this one another name or output_dir, or restore "
+                "the file."
+            )
 
     # ---- which trials there are -------------------------------------------------------------------------------
 
@@ -178,7 +195,9 @@ class Study:
 
         for one in [trial for trial in self.all_trials() if trial.state == TrialState.WAITING]:
             try:
-                if not self.storage.set_trial_state_values(one._trial_id, TrialState.RUNNING):
+                with self._alone():
+                    is_ours = self.storage.set_trial_state_values(one._trial_id, TrialState.RUNNING)
+                if not is_ours:
                     continue
             except UpdateFinishedTrialError:
                 continue
@@ -191,6 +210,15 @@ class Study:
             except UpdateFinishedTrialError:  # taken for dead by another process, so long did it take us
                 continue
         return None
+
+    def _alone(self) -> AbstractContextManager[None]:
+        """Keep this machine's other processes from taking a trial meanwhile, where the storage itself does not.
+
+        Optuna asks for the trial's row before it changes it. A server's database then locks the row, the journal is
+        one list of changes; but SQLite locks no rows, and two processes would take one trial.
+        """
+        file = sqlite_file(self.config.storage)
+        return nullcontext() if file is None else locked(file.parent, f".{file.name}.lock")
 
     def _is_double(self, trial: FrozenTrial, slot: int) -> bool:
         """Whether an earlier trial has the slot. Numbers are given in the order of creation, so all agree on it."""
@@ -233,61 +261,45 @@ def open_studies(config: SweepConfig, *, create: bool = True) -> list[Study]:
 
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     storage = open_storage(config, create=create)
-    studies = [Study(config, storage, START, 1, {})]
-    for method, own in config.spaces.items():
-        points = space.grid_points(config.file, own) if config.sampler == "grid" else None
-        studies.append(Study(config, storage, method, config.trials, own, points))
+    studies = _studies(config, storage)
     known = {one.study_name for one in optuna.get_all_study_summaries(storage, include_best_trial=False)}
     for study in studies:
         if create:
             study.create()
         elif study.name not in known:
-            raise DataError(f"{config.storage}: holds no sweep {config.name} yet. Run it without --report_only first.")
+            place = shown_storage(config.storage)
+            raise DataError(f"{place}: holds no sweep {config.name} yet. Run it without --report_only first.")
+        else:
+            study.check()
     return studies
 
 
-def open_storage(config: SweepConfig, *, create: bool = True) -> BaseStorage:
-    """Return the storage: a database's by its URL, else a journal file's."""
-    from optuna.storages.journal import JournalFileBackend, JournalStorage
-
-    if "://" in config.storage:
-        return _open_database(config)
-    path = Path(config.storage)
-    if not create and not path.is_file():
-        raise DataError(f"{path}: no such file, so there is nothing to report. Run the sweep first.")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    _drop_torn_line(path)
-    return JournalStorage(JournalFileBackend(str(path)))
+def _studies(config: SweepConfig, storage: BaseStorage) -> list[Study]:
+    studies = [Study(config, storage, START, 1, {})]
+    for method, own in config.spaces.items():
+        points = space.grid_points(config.file, own) if config.sampler == "grid" else None
+        studies.append(Study(config, storage, method, config.trials, own, points))
+    return studies
 
 
-def _open_database(config: SweepConfig) -> BaseStorage:
-    """Open a database; of processes that start at once all but one may fail to make its tables, and try again."""
+def finished_before(config: SweepConfig) -> int | None:
+    """Return how many trials of a sweep are finished already, None if it was not begun; changes nothing.
+
+    Raises:
+        DataError: the storage cannot be opened, or holds another sweep of this name.
+    """
+    file = Path(config.storage) if not is_database(config.storage) else sqlite_file(config.storage)
+    if file is not None and not file.exists():
+        return None
     import optuna
 
-    for attempt in range(_ATTEMPTS):
-        try:
-            return optuna.storages.get_storage(config.storage)
-        except Exception as error:  # whatever the database's own library raises
-            if attempt == _ATTEMPTS - 1:
-                raise config.file.problem("storage", f"{config.storage} can't be opened: {error}") from error
-            time.sleep(0.5 * (attempt + 1))
-    raise AssertionError("the last attempt returns or raises")
-
-
-def _drop_torn_line(path: Path) -> None:
-    """Cut off a last line that a dying machine wrote half; the journal could not be read past it."""
-    from optuna.storages.journal import JournalFileSymlinkLock
-
-    if not path.is_file() or path.read_bytes()[-1:] in (b"", b"\n"):
-        return
-    lock = JournalFileSymlinkLock(str(path))
-    lock.acquire()
-    try:
-        content = path.read_bytes()
-        with path.open("r+b") as file:
-            file.truncate(content.rfind(b"\n") + 1)
-    finally:
-        lock.release()
+    optuna.logging.set_verbosity(optuna.logging.WARNING)
+    storage = open_storage(config, create=False)
+    known = {one.study_name for one in optuna.get_all_study_summaries(storage, include_best_trial=False)}
+    begun = [one for one in _studies(config, storage) if one.name in known]
+    for study in begun:
+        study.check()
+    return sum(len(study.finished()) for study in begun) if begun else None
 
 
 def this_host() -> str:

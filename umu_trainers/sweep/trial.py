@@ -124,7 +124,7 @@ class TrialRun:
             # The trainer's guards: what the setting did to the model, and no fault of the machine.
             if status == 1 and (said := last_line(log, _GUARD)):
                 raise Ended(STOPPED, said.removeprefix(_GUARD))
-            raise Ended(BROKEN, f"training failed with status {status}: {last_line(log)}")
+            raise Ended(BROKEN, f"training {told_status(status)}: {last_line(log)}")
 
     @property
     def _is_trained(self) -> bool:
@@ -155,7 +155,7 @@ class TrialRun:
         has_results = any((self.folder / RESULTS).rglob("*_results.json"))
         # Status 1 with results: a run that judged itself to be invalid, which its results file says.
         if status not in (0, 1) or not has_results:
-            raise Ended(BROKEN, f"scoring failed with status {status}: {last_line(log)}")
+            raise Ended(BROKEN, f"scoring {told_status(status)}: {last_line(log)}")
 
     def _scoring_command(self) -> list[str]:
         scoring, shared = self.config.scoring, self.config.shared
@@ -224,6 +224,19 @@ def last_line(log: Path, start: str = "") -> str:
     """Return the last line of a log that says something and begins with `start`, shortened; "" if there is none."""
     lines = [one.strip() for one in log.read_text(encoding="utf-8", errors="replace").splitlines() if one.strip()]
     return next((one[:400] for one in reversed(lines) if one.startswith(start)), "")
+
+
+def told_status(status: int) -> str:
+    """Return how a program ended, in words.
+
+    >>> told_status(1), told_status(-9)
+    ('failed with status 1', 'was killed (signal 9, SIGKILL: maybe for want of memory)')
+    """
+    if status >= 0:
+        return f"failed with status {status}"
+    names = {one.value: one.name for one in signal.Signals}
+    maybe = ": maybe for want of memory" if -status == signal.SIGKILL else ""
+    return f"was killed (signal {-status}, {names.get(-status, 'unknown')}{maybe})"
 
 
 def start_path(model: str) -> str:

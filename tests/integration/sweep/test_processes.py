@@ -109,6 +109,48 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(config, start, sweep, tmp
     assert sorted(times_trained(tmp_path).values()) == [1, 1, 1, 1, 1, 2]
 
 
+@pytest.mark.slow
+def test_a_second_ctrl_c_leaves_no_trainer_behind(config, start, sweep, tmp_path) -> None:
+    """Who presses Ctrl-C twice must not find a GPU busy with a trainer that nobody waits for."""
+    process = start(config(), "--jobs", "2", seconds=20)
+    wait_for(lambda: len(times_trained(tmp_path)) == 2)
+    process.send_signal(signal.SIGINT)
+    for _ in range(5):
+        time.sleep(0.05)
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode in (130, -signal.SIGINT), said  # a shell shows both as 130
+    assert "1 of 7 trials are finished and kept" in said
+    said = sweep(config(), "--jobs", "2")
+    assert "its process died" not in said
+    assert "left behind" not in said
+
+
+def test_sqlite_gives_a_trial_to_one_process(config, tmp_path, monkeypatch) -> None:
+    """SQLite locks no rows: without a lock of ours two processes that look at once both take the trial."""
+    from optuna.storages import RDBStorage
+
+    from umu_trainers.sweep.config import read_config
+    from umu_trainers.sweep.locks import try_lock
+    from umu_trainers.sweep.studies import open_studies
+
+    study = open_studies(read_config(config(storage=f"sqlite:///{tmp_path}/s.db")))[1]
+    locked: list[bool] = []
+    take = RDBStorage.set_trial_state_values
+
+    def look(self, *arguments: Any, **named: Any) -> bool:
+        stream = try_lock(tmp_path, ".s.db.lock")
+        locked.append(stream is None)
+        if stream is not None:
+            stream.close()
+        return take(self, *arguments, **named)
+
+    monkeypatch.setattr(RDBStorage, "set_trial_state_values", look)
+    assert study.claim() is not None
+    assert locked == [True]
+
+
 @pytest.mark.parametrize("storage", ["journal", pytest.param("sqlite", marks=pytest.mark.slow)])
 def test_processes_on_one_storage_share_the_trials(config, start, tmp_path, storage) -> None:
     """Three machines on one sweep: each trial runs on one of them, and not one more runs than was asked for."""
@@ -186,6 +228,24 @@ def test_searching_samplers_run(config, sweep, tmp_path, sampler) -> None:
     sweep(config(sampler=sampler, methods=["gd"], budget={"trials": 8, "steps": 10}), "--jobs", "2")
     rates = [one["values"]["learning_rate"] for one in trials(tmp_path).values() if one["method"] == "gd"]
     assert len(set(rates)) == 8
+
+
+def test_a_dry_run_says_what_the_run_would(config, sweep, tmp_path) -> None:
+    """It must not say yes to a config that the run then refuses, nor count finished trials as to come."""
+    assert "nothing is finished yet" in sweep(config(), "--dry_run")
+    assert not (tmp_path / "out" / "journal.log").exists()
+    sweep(config(budget={"trials": 1, "steps": 10}))
+    assert "3 of these trials are finished already" in sweep(config(), "--dry_run")
+    changed = config(space={"learning_rate": {"low": 0.1, "high": 0.4}})
+    assert "was begun with another space" in sweep(changed, "--dry_run", status=2)
+    # Nor may a recommended config hold settings that no trial had.
+    assert "was begun with another space" in sweep(changed, "--report_only", status=2)
+
+
+def test_a_damaged_journal_is_named(config, sweep, tmp_path) -> None:
+    sweep(config(budget={"trials": 1, "steps": 10}))
+    (tmp_path / "out" / "journal.log").write_text("hello\n")
+    assert "journal.log, line 1: no record of a sweep" in sweep(config(), status=2)
 
 
 def test_a_sweep_that_was_never_run_has_no_report(config, sweep) -> None:

@@ -55,6 +55,23 @@ GRID = {"learning_rate": {"low": 1e-5, "high": 1e-3, "log": True, "points": 3}, 
         ({"pruning": {"every": 5, "floor": 2}}, "pruning.floor", "from 0 to 1"),
         ({"recommend": {"keep": 95}}, "recommend.keep", "from 0 to 1"),
         ({"output_dir": "a,b"}, "output_dir", "','"),
+        ({"name": ""}, "name", "a text"),
+        ({"storage": ["a"]}, "storage", "a text"),
+        ({"space": {"alpha": [1, True]}}, "space.alpha", "twice"),
+        ({"space": {"alpha": [1, 1.0]}}, "space.alpha", "twice"),
+        ({"fixed": {"learning_rate": 1e-4}}, "fixed.learning_rate", "searched too"),
+        (
+            {"space": {"method_kwargs.a": [1, 2]}, "fixed": {"method_kwargs": {"a": 1}}},
+            "fixed.method_kwargs.a",
+            "searched too",
+        ),
+        ({"fixed": {"model": None}}, "base", "no model"),
+        ({"fixed": {"forget_ratio": "five"}}, "fixed.forget_ratio", "5, 10, 15"),
+        ({"stale_minutes": 0}, "stale_minutes", "living trials"),
+        ({"scoring": {"model_args": "prompt=chat"}}, "scoring.model_args", "keys with values"),
+        ({"scoring": {"model_args": {"pretrained": "x"}}}, "scoring.model_args.pretrained", "its own model"),
+        ({"scoring": {"model_args": {"prompt": "a,b"}}}, "scoring.model_args.prompt", "','"),
+        ({"pruning": {"every": 11}}, "pruning.every", "above budget.steps 10"),
     ],
 )
 def test_what_is_wrong_is_named_with_file_and_key(write, changes, key, says) -> None:
@@ -65,6 +82,28 @@ def test_what_is_wrong_is_named_with_file_and_key(write, changes, key, says) -> 
         read_config(write(**changes))
     assert f"sweep.yaml, {key}: " in str(error.value)
     assert says in str(error.value)
+
+
+def test_a_key_with_nothing_behind_it_is_not_there(config, tmp_path, monkeypatch) -> None:
+    """`output_dir:` with its value commented out must not become a folder called None."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "sweep.yaml"
+    config()
+    text = file.read_text().replace(f"output_dir: {tmp_path / 'out'}", "output_dir:\nname:\nstorage:\nfixed:")
+    file.write_text(text)
+    from umu_trainers.sweep.config import read_config
+
+    one = read_config(file)
+    assert (one.name, one.output_dir.as_posix(), one.storage) == (
+        "sweep",
+        "runs/sweep/sweep",
+        "runs/sweep/sweep/journal.log",
+    )
+
+
+def test_epochs_written_as_text_are_a_number(config) -> None:
+    one = config(budget={"trials": 1, "epochs": "2"}, space={"num_train_epochs": [1, 2]})
+    assert one.settings["gd"]["num_train_epochs"] == 2
 
 
 def test_every_method_gets_the_same_trials_and_steps(config) -> None:
@@ -137,6 +176,10 @@ def test_text_that_is_a_number_is_one(config) -> None:
         ({"space": {"alpha": [1, -1]}}, "space.alpha of method gd", "weight of 0 or more"),
         ({"space": {"npo_beta": [0.1, 0.2]}}, "settings of method gd", "has no npo_beta"),
         ({"space": {"lora_init": ["gaussian", "zero"]}}, "space.lora_init of method gd", "choose one of"),
+        ({"space": {"lora_r": [8, 8.5]}}, "space.lora_r of method gd", "lora_r 8.5: a whole number"),
+        ({"space": {"lora_r": {"low": 8, "high": 9, "step": 0.5}}}, "settings of method gd", "a whole number"),
+        ({"fixed": {"use_lora": "maybe"}}, "settings of method gd", "true or false"),
+        ({"fixed": {1: 2}}, "settings of method gd", "no setting 1"),
     ],
 )
 def test_the_trainer_itself_is_asked_about_values(config, tmp_path, changes, key, says) -> None:
