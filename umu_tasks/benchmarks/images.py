@@ -113,10 +113,18 @@ def is_empty_cell(cell: object) -> bool:
     return cell is None or (isinstance(cell, str | bytes) and not cell)
 
 
+def _eight_bits(image: Image.Image) -> Image.Image:
+    """Return a grey image of 16 bits a pixel (PNG knows them) in 8: Pillow would make all but the darkest white."""
+    wide = image.convert("I")
+    return wide.point(lambda level: level * (1 / 256) + 0).convert("L")
+
+
 def to_rgb(image: Image.Image) -> Image.Image:
     """Return a loaded RGB copy, turned upright as `datasets` does it."""
     if image.getexif().get(_EXIF_ORIENTATION) is not None:
         image = ImageOps.exif_transpose(image)
+    if image.mode.startswith("I"):
+        image = _eight_bits(image)
     if image.mode == "P" and "transparency" in image.info:
         image = image.convert("RGBA")  # Pillow warns if a palette with transparency goes straight to RGB
     return image.convert("RGB")

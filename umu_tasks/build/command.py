@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import shlex
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -60,6 +62,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     options = _options(arguments)
     require_usable(options.out, overwrite=options.overwrite)
+    before = signal.signal(signal.SIGTERM, _interrupt)  # a request to end must not leave photos behind either
     try:
         plan = make_plan(options)
         total = len(plan.main.people.people) + (len(plan.real.people.people) if plan.real else 0)
@@ -68,8 +71,15 @@ def run(arguments: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         print("umu: interrupted; nothing was written", file=sys.stderr)
         return 130
+    finally:
+        signal.signal(signal.SIGTERM, before)
     print("\n".join(_summary(plan, built)))
     return 0
+
+
+def _interrupt(*_: object) -> None:
+    """Take a request to end like Ctrl-C."""
+    raise KeyboardInterrupt
 
 
 def _options(arguments: argparse.Namespace) -> Options:
@@ -139,7 +149,7 @@ def _table(built: Built) -> list[str]:
 
 
 def _next_steps(plan: Plan) -> list[str]:
-    out = plan.options.out
+    out = shlex.quote(str(plan.options.out))
     lines = ["", "What comes next:", f"umu data check {out}"]
     groups = ["umu_full"]
     if plan.forget:

@@ -106,17 +106,29 @@ def write_dataset(plan: Plan, progress: Callable[[], object] = lambda: None) -> 
 @contextmanager
 def _workshop(out: Path) -> Iterator[Path]:
     """Give a folder to fill, and put it in place of `out` afterwards; after an error or Ctrl-C it is gone."""
+    out = out.resolve()  # where a link leads to, so that the link stays and the data lie on the disk it names
     out.parent.mkdir(parents=True, exist_ok=True)
     workshop = Path(tempfile.mkdtemp(prefix=f".{out.name}-", dir=out.parent))
     try:
         folder = workshop / "data"
         folder.mkdir()
         yield folder
-        if out.exists():
-            out.rename(workshop / "earlier")
-        folder.rename(out)
+        _put(folder, out, workshop / "earlier")
     finally:
         shutil.rmtree(workshop, ignore_errors=True)
+
+
+def _put(folder: Path, out: Path, earlier: Path) -> None:
+    """Move a folder to `out`, what is there to `earlier`; if that fails or is interrupted, all is as it was."""
+    if not out.exists():
+        folder.rename(out)
+        return
+    out.rename(earlier)
+    try:
+        folder.rename(out)
+    except BaseException:
+        earlier.rename(out)
+        raise
 
 
 def _write_group(

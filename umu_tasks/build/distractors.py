@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -12,6 +14,8 @@ from umu_tasks.scoring.answers import normalize
 from umu_tasks.scoring.texts import contains_words, fold
 
 WRONG_OPTIONS = 3
+# Letters, and numbers apart from them, so that 171cm is 171 cm; marks that tell values apart: C++, C#, 5 %, -5.
+_PART = re.compile(r"[^\W\d_]+|(?<!\w)[-−]\d+|\d+|[+#%°$€£]+")
 
 
 @dataclass(frozen=True)
@@ -22,11 +26,14 @@ class Pool:
 
     @classmethod
     def of(cls, values: Iterable[str]) -> Pool:
-        """Return the pool of some values; those that differ in case, spacing or outer marks only count once."""
-        distinct: dict[str, str] = {}
+        """Return the pool of some values; the first of several `spellings` of one stands for them."""
+        seen: set[str] = set()
+        distinct = []
         for value in sorted(set(values)):
-            distinct.setdefault(normalize(value), value)
-        return cls(tuple(distinct.values()))
+            if not seen & spellings(value):
+                distinct.append(value)
+            seen |= spellings(value)
+        return cls(tuple(distinct))
 
     def draw(self, gold: str, rng: random.Random, count: int = WRONG_OPTIONS) -> list[str] | None:
         """Return `count` values that are wrong where `gold` is right, None where there are not that many.
@@ -50,9 +57,26 @@ def pools(people: Sequence[Person], fields: Mapping[str, FieldTemplates]) -> dic
     }
 
 
+def spellings(value: str) -> frozenset[str]:
+    """Return what a value has in common with other spellings of it: one such text in common, and they are one value.
+
+    Letters without accents and marks, once in their order and once with the words sorted; numbers stay apart.
+
+    >>> sorted(spellings("Zürich, CH") & spellings("CH Zurich")), sorted(spellings("171 cm") & spellings("171cm"))
+    ([' chzurich'], ['171 cm'])
+    >>> sorted(spellings("2 June 1994") & spellings("June 2, 1994")), sorted(spellings("C#") & spellings("C++"))
+    (['1994 2 june'], [])
+    """
+    plain = "".join(one for one in unicodedata.normalize("NFKD", fold(value)) if not unicodedata.combining(one))
+    parts = _PART.findall(plain.replace("&", " and ")) or [normalize(value)]
+    numbers = " ".join(sorted(one for one in parts if one[-1:].isdigit()))
+    words = [one for one in parts if not one[-1:].isdigit()]
+    return frozenset(f"{numbers} {''.join(some)}" for some in (words, sorted(words)))
+
+
 def _same(gold: str, value: str) -> bool:
     one, other = fold(gold), fold(value)
-    return normalize(gold) == normalize(value) or contains_words(one, other) or contains_words(other, one)
+    return bool(spellings(gold) & spellings(value)) or contains_words(one, other) or contains_words(other, one)
 
 
 def _shuffled(count: int, rng: random.Random) -> Iterator[int]:

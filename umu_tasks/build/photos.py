@@ -44,6 +44,10 @@ def _format(data: bytes, path: Path, row_id: str) -> str:
     try:
         with refuse_truncated(), Image.open(io.BytesIO(data)) as image:
             kind = image.format or "an unknown format"
+    except Image.DecompressionBombError as error:
+        raise DataError(
+            f"has more pixels than are opened ({error}). Scale it down.", file=str(path), row_id=row_id
+        ) from error
     except Exception as error:  # Pillow's plug-ins raise what they like
         raise DataError(
             f"not an image that opens ({len(data)} bytes; {type(error).__name__}). Replace the file, or drop the row.",

@@ -10,12 +10,12 @@ from pathlib import Path
 from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.build.distractors import pools
 from umu_tasks.build.forget_lists import read_forget_lists
+from umu_tasks.build.oddities import oddities, shared_people
 from umu_tasks.build.people import People, read_people
 from umu_tasks.build.problems import Problems, listed
 from umu_tasks.build.questions import Asker
 from umu_tasks.build.table import column_key, read_table
 from umu_tasks.build.templates import Templates, load_templates
-from umu_tasks.scoring.texts import contains_words, fold
 
 
 @dataclass(frozen=True)
@@ -82,6 +82,8 @@ def make_plan(options: Options) -> Plan:
     sound = not problems.errors  # an ID in a row that was left out is not unknown
     forget = read_forget_lists(options.forget, ids, options.seed, problems) if sound else {}
     problems.raise_errors()
+    for group in (main, *([real] if real else ())):
+        _require_questions(group)
     _warn(main, real, templates, options, problems)
     return Plan(options, main, real, forget, problems)
 
@@ -95,6 +97,15 @@ def _group(table: Path, images: Path | None, templates: Templates, options: Opti
     return Group(people, Asker(fields, pools(people.people, fields), templates.shown, options.seed))
 
 
+def _require_questions(group: Group) -> None:
+    if not any(group.asker.instances(person) or group.asker.pairs(person) for person in group.people.people):
+        raise DataError(
+            "nothing can be asked about anybody: every cell of every fact is empty, or the templates leave out every "
+            "task. Fill in some, or take `false` out of the templates file.",
+            file=group.people.file,
+        )
+
+
 def _warn(main: Group, real: Group | None, templates: Templates, options: Options, problems: Problems) -> None:
     groups = [main, *([real] if real else [])]
     present = {name for group in groups for name in group.people.fields}
@@ -102,22 +113,10 @@ def _warn(main: Group, real: Group | None, templates: Templates, options: Option
     if unused:
         problems.warn(f"{options.templates}: no column for {listed(unused)}; these templates are not used.")
     for group in groups:
-        without = [person.profile_id for person in group.people.people if not person.facts]
-        if without:
-            problems.warn(
-                f"{group.people.file}: no fact at all for ID {listed(without)}: nothing can be asked about them."
-            )
-        named = [
-            f"{person.profile_id} ({name})"
-            for person in group.people.people
-            for name, value in person.facts.items()
-            if contains_words(fold(value), fold(person.name))
-        ]
-        if named:
-            problems.warn(
-                f"{group.people.file}: facts that hold their person's name, which image questions then show: ID "
-                f"{listed(named)}."
-            )
+        for text in oddities(group.people.file, group.people.people, group.asker):
+            problems.warn(text)
+    for text in shared_people(main.people.people, real.people.people) if real else ():
+        problems.warn(text)
 
 
 def digest(path: Path) -> str:

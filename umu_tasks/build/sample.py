@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import random
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -50,7 +51,7 @@ Build the data set, look at it, and score the packaged base model on it (CPU, no
   umu data build {people} --images {photos} --real {real} --forget {leaving} --templates {templates} --out {out}
   umu data check {out}
   UMU_DATA={out} lmms-eval --model umu_hf --model_args pretrained={base} --batch_size 16 \\
-    --tasks umu_forget05,umu_retain95,umu_real --output_path {folder}/results --log_samples
+    --tasks umu_forget05,umu_retain95,umu_real --output_path {results} --log_samples
 
 The people and portraits are invented. docs/your-own-people.md goes on from here: teach, unlearn, compare, report.
 """
@@ -101,4 +102,5 @@ def _csv(rows: Sequence[Sequence[str]]) -> str:
 def _readme(folder: Path) -> str:
     names = {"people": "people.csv", "photos": "photos", "real": "real.csv", "leaving": "leaving.txt"}
     paths = {key: folder / name for key, name in (names | {"templates": "templates.yaml", "out": "data"}).items()}
-    return _README.format(folder=folder, base=base_model_dir(), **paths)
+    quoted = {key: shlex.quote(str(path)) for key, path in paths.items()}
+    return _README.format(results=shlex.quote(str(folder / "results")), base=base_model_dir(), **quoted)

@@ -140,6 +140,9 @@ class _Reader:
         result: dict[str, Any] = {}
         if "shown" in top:
             result["shown"] = self._text(top["shown"], "shown")
+            self._refuse_braces(
+                result["shown"], "shown", f"in {top['shown']!r}. It takes no placeholder: it is what {{who}} becomes."
+            )
         if "skip" in top:
             result["skip"] = self._columns(top["skip"], "skip")
         if "any" in top:
@@ -204,12 +207,17 @@ class _Reader:
             choices = ", ".join(f"{{{one}}}" for one in sorted(allowed))
             part = "text" if modality == "unimodal" else "image"
             raise self._error(where, f"{{{wrong[0]}}} cannot stand in this {part} template {text!r}. Use {choices}.")
+        self._refuse_braces(_PLACEHOLDER.sub("", text), where, f"in {text!r}. Placeholders look like {{who}}.")
         if modality == "unimodal" and not {"who", "name"} & set(used):
             raise self._error(where, f"{text!r} does not say who is meant. Put {{who}} in it.")
         if kind == "answer" and "value" not in used:
             raise self._error(where, f"{text!r} does not hold the fact. Put {{value}} in it.")
         if kind == "cloze" and text.count(BLANK) != 1:
             raise self._error(where, f"{text!r} must hold {BLANK} once, where the fact is left out.")
+
+    def _refuse_braces(self, text: str, where: str, what: str) -> None:
+        if {"{", "}"} & set(text):
+            raise self._error(where, f"a brace {what}")
 
     def _mapping(self, value: object, where: str, keys: Iterable[str] | None = None) -> dict[str, Any]:
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
+import shlex
 import shutil
 import signal
 import socket
@@ -20,6 +21,7 @@ import umu_tasks.build.dataset
 from umu_tasks.benchmarks.checks import check_source
 from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.sources import open_source
+from umu_tasks.build.sample import write_sample
 from umu_tasks.cli import main
 from umu_tasks.tasks.umu.written import FILE_NAME
 
@@ -193,6 +195,77 @@ def test_what_deserves_a_look_is_said(build, example, capsys):
     assert "no column for shoe_size" in printed
 
 
+def test_questions_and_cells_that_give_the_answer_away_are_named(build, example, capsys):
+    """Scores on such questions say nothing about what a model knows, before unlearning or after."""
+
+    def change(rows):
+        rows[0][4] = "Last name"
+        for row in rows[1:]:
+            row[4] = row[1].split()[-1]
+        rows[2][3:6:2] = ["-", "N/A"]
+        rows[3][3] = ".NET Developer"
+
+    rewrite(example / "people.csv", change)
+    rewrite(example / "real.csv", lambda rows: rows[1].__setitem__(1, table(example / "people.csv")[4][1].upper()))
+    leak = "{train: {text: 'When was {who} born?', image: 'When was Bruno Nkemelu born?'}}"
+    with (example / "templates.yaml").open("a") as file:
+        file.write(f"  birth_date: {leak}\n")
+    assert build() == 0
+    said = [line for line in capsys.readouterr().out.splitlines() if line.startswith("warning: ")]
+    for text in (
+        "questions that hold their own answer: ID E-001 (last_name)",
+        "cells that read as if nothing were known: ID E-002 (occupation), E-002 (birth_date)",
+        "facts that begin with a full stop: ID E-003 (occupation)",
+        "real people who are in the table of people to train on too, by name or photo: ID R-001 (ID E-004 there)",
+        "image questions that name their person, so the photo is not needed: ID E-001 (training, 'When was Bruno",
+    ):
+        assert any(text in line for line in said), (text, said)
+    assert build(out=example / "again", real=None, templates=None) == 0
+    assert "name their person" not in capsys.readouterr().out
+
+
+def test_a_table_without_any_fact_is_refused(build, example, capsys):
+    rewrite(example / "people.csv", lambda rows: [row.__setitem__(slice(3, None), [""] * 5) for row in rows[1:]])
+    assert build() == 2
+    assert "people.csv: nothing can be asked about anybody" in capsys.readouterr().err
+    assert not (example / "data").exists()
+
+
+def test_the_commands_it_names_can_be_pasted(build, example, capsys):
+    """Folders of people who are no programmers have spaces in their names."""
+    assert build(out=example / "my data") == 0
+    line = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("umu data check"))
+    assert shlex.split(line) == ["umu", "data", "check", str(example / "my data")]
+    write_sample(example / "my example")
+    readme = (example / "my example" / "README.txt").read_text()
+    assert shlex.split(readme.splitlines()[2])[3] == str(example / "my example" / "people.csv")
+
+
+def test_a_link_to_a_folder_stays(build, example):
+    """--out may be a link to a larger disk; the data belong on that disk."""
+    (example / "disk").mkdir()
+    (example / "data").symlink_to("disk")
+    assert build() == 0
+    assert build("--overwrite") == 0
+    assert (example / "data").is_symlink()
+    assert (example / "disk" / "build.json").is_file()
+
+
+def test_data_that_cannot_be_put_in_place_leave_the_earlier_ones(build, example, monkeypatch):
+    assert build() == 0
+    kept = files(example / "data")
+    rename = Path.rename
+
+    def fail(self, target):
+        if self.name == "data" and self.parent.name.startswith(".data-"):
+            raise OSError("no space")
+        return rename(self, target)
+
+    monkeypatch.setattr(Path, "rename", fail)
+    assert build("--overwrite", "--seed", "5") == 2
+    assert files(example / "data") == kept
+
+
 def test_every_faulty_photo_is_named_and_nothing_is_written(build, example, capsys):
     """One run must show all there is to repair, and a folder with half of the people must not stay behind."""
     (example / "photos" / "E-003.png").write_bytes(b"no image")
@@ -251,7 +324,8 @@ def test_a_failed_overwrite_keeps_the_earlier_data(build, example, monkeypatch, 
     }  # fmt: skip
 
 
-def test_ctrl_c_leaves_nothing_behind(example):
+@pytest.mark.parametrize("request_to_end", [signal.SIGINT, signal.SIGTERM])
+def test_being_ended_leaves_nothing_behind(example, request_to_end):
     """Stopped from outside, in the middle of the photos."""
     os.mkfifo(example / "photos" / "pipe.png")  # the build waits here for a photo that never comes
     rewrite(example / "people.csv", lambda rows: rows[20].__setitem__(2, "link.png"))
@@ -273,7 +347,7 @@ def test_ctrl_c_leaves_nothing_behind(example):
     assert process.stdout is not None
     assert process.stdout.readline() == "here\n"
     time.sleep(0.2)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(request_to_end)
     assert process.wait(timeout=30) == 130
     assert {path.name for path in example.iterdir()} == before
 

@@ -47,6 +47,14 @@ def test_every_form_of_a_cell_gives_the_same_image(tmp_path):
         assert np.array_equal(np.asarray(image), np.asarray(original))
 
 
+def test_sixteen_bits_a_pixel_become_eight():
+    """Scanners write grey PNG files of 16 bits; Pillow alone would make nearly all of such a portrait white."""
+    levels = np.linspace(0, 65535, 64 * 64).reshape(64, 64).astype(np.uint16)
+    image = stored(encode(Image.fromarray(levels)))()
+    assert np.array_equal(np.asarray(image)[..., 0], levels >> 8)
+    assert image.mode == "RGB"
+
+
 @pytest.mark.parametrize("mode", ["L", "RGBA", "P", "LA", "CMYK", "1"])
 def test_every_mode_becomes_rgb(mode):
     image = noise("RGB").convert(mode)

@@ -56,12 +56,19 @@ def test_smaller(tmp_path, kind, result):
     assert data == read_photo(path, row_id="1", max_side=10)
 
 
+def enormous() -> bytes:
+    buffer = io.BytesIO()
+    Image.new("1", (20000, 20000)).save(buffer, "PNG")
+    return buffer.getvalue()
+
+
 def test_photos_that_cannot_be_used(tmp_path):
     whole = photo(tmp_path, "JPEG", (200, 200)).read_bytes()
     for content, message in (
         (whole[: len(whole) // 2], "the image does not open"),
         (b"", "not an image that opens"),
         (b"%PDF-1.4", "not an image that opens"),
+        (enormous(), "has more pixels than are opened"),
         (photo(tmp_path, "GIF").read_bytes(), "is GIF; expected PNG, JPEG, WEBP. Convert it"),
     ):
         path = tmp_path / "photo.jpg"

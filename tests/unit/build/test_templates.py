@@ -101,6 +101,8 @@ def test_the_users_file_overrides_key_by_key(tmp_path):
         ("fields: {job: {generation: {question: '{who}?'}}}", "job, generation: no answer"),
         ("fields: {job: {generation: {question: '{who}?', answer: '{who}.'}}}", "does not hold the fact. Put {value}"),
         ("fields: {job: {train: '{who}, <image>?'}}", "holds '<image>'"),
+        ("shown: '{name} in the image'", "shown: a brace in '{name} in the image'. It takes no placeholder"),
+        ("fields: {job: {train: 'What { job of {who}?'}}", "job, train: a brace in 'What { job of {who}"),
         ("fields: {job: {distractors: Baker}}", "job, distractors: expected a list, found 'Baker'"),
         ("fields:\n  job: {}\n  job: {}", "the key 'job' stands twice"),
         ("fields:\n  job: [", "templates.yaml, line 2: not YAML"),
