@@ -7,7 +7,7 @@ questions, which must never name anybody.
 from __future__ import annotations
 
 import re
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.resources import files
 from pathlib import Path
@@ -15,11 +15,12 @@ from typing import Any
 
 import yaml
 
-from umu_tasks.benchmarks.cells import RepeatedKey, unique_keys
+from umu_tasks.benchmarks.cells import RepeatedKey
 from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.instances import MODALITIES, Modality
 from umu_tasks.build.problems import place
 from umu_tasks.build.table import column_key, read_text, unusable
+from umu_tasks.unique_yaml import load_yaml
 
 BLANK = "[Blank]"
 _PLACEHOLDER = re.compile(r"\{([^{}]*)\}")
@@ -112,14 +113,6 @@ def _templates(base: Mapping[str, Any], own: Mapping[str, Any]) -> Templates:
     )
 
 
-class _UniqueLoader(yaml.SafeLoader):
-    """YAML with a repeated key is refused: the first entry would be lost without a word."""
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
-        unique_keys((key.value, None) for key, _ in node.value)
-        return super().construct_mapping(node, deep)
-
-
 @dataclass(frozen=True)
 class _Reader:
     """Reads one templates file and checks every text in it."""
@@ -129,7 +122,7 @@ class _Reader:
     def read(self, text: str, known: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the file's contents, texts split by modality; `known`: the fields that are there already."""
         try:
-            content = yaml.load(text, _UniqueLoader)  # noqa: S506 (a SafeLoader)
+            content = load_yaml(text)
         except RepeatedKey as error:
             raise DataError(str(error), file=self.file) from error
         except yaml.YAMLError as error:

@@ -367,5 +367,7 @@ def _model_args(file: ConfigFile, found: Any) -> dict[str, Any]:
 
 def _require_plain(file: ConfigFile, output: Path) -> None:
     """lmms-eval takes its options as ``a=b,c=d``, so a path with a comma or an equals sign would be cut there."""
+    if output.exists() and not output.is_dir():
+        raise file.problem("output_dir", f"{output} is a file. Name a folder.")
     if sign := re.search("[,=]", str(output)):
         raise file.problem("output_dir", f"{output}: lmms-eval can't take a path with {sign[0]!r} in it.")

@@ -11,7 +11,9 @@ from typing import Any
 
 import yaml
 
+from umu_tasks.benchmarks.cells import RepeatedKey
 from umu_tasks.benchmarks.errors import DataError
+from umu_tasks.unique_yaml import load_yaml
 from umu_trainers.early import what_is_there
 
 
@@ -34,7 +36,11 @@ class ConfigFile:
         if not self.path.is_file():
             raise DataError(f"{self.path}: no such file. {what_is_there(self.path)}")
         try:
-            found = yaml.safe_load(self.path.read_text(encoding="utf-8"))
+            found = load_yaml(self.path.read_text(encoding="utf-8"))
+        except RepeatedKey as error:
+            raise DataError(f"{self.path}: {error}") from error
+        except UnicodeDecodeError as error:
+            raise DataError(f"{self.path}: not UTF-8 text ({error}). Save it as UTF-8.") from error
         except yaml.YAMLError as error:
             raise DataError(f"{self.path}: not valid YAML. {' '.join(str(error).split())}") from error
         if not isinstance(found, dict):

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 SLOT, VOID, BEAT, HOST, FOLDER = "slot", "void", "beat", "host", "folder"
 REASON, KIND, SCORED, INTERVALS, SECONDS, SETTINGS = "reason", "kind", "scored", "intervals", "seconds", "values"
 FINGERPRINTS = "fingerprints"
+NAME_FILE = ".sweep"  # of the output folder: whose trials it holds
 
 
 @dataclass(frozen=True)
@@ -136,8 +137,8 @@ class Study:
         if changed := [part for part in now if now[part] != before.get(part)]:
             raise DataError(
                 f"{self.config.file.path}: {shown_storage(self.config.storage)} holds a sweep {self.config.name} that "
-                f"was begun with another {', '.join(changed)}. Give this one another name or output_dir, or restore "
-                "the file."
+                f"was begun with another {', '.join(changed)}. Give this one another output_dir (in a database another "
+                "name too), or restore the file."
             )
 
     # ---- which trials there are -------------------------------------------------------------------------------
@@ -263,6 +264,8 @@ def open_studies(config: SweepConfig, *, create: bool = True) -> list[Study]:
     storage = open_storage(config, create=create)
     studies = _studies(config, storage)
     known = {one.study_name for one in optuna.get_all_study_summaries(storage, include_best_trial=False)}
+    if create:
+        _take_folder(config)
     for study in studies:
         if create:
             study.create()
@@ -272,6 +275,23 @@ def open_studies(config: SweepConfig, *, create: bool = True) -> list[Study]:
         else:
             study.check()
     return studies
+
+
+def _take_folder(config: SweepConfig) -> None:
+    """Write the sweep's name into its output folder."""
+    _require_own_folder(config)
+    config.output_dir.mkdir(parents=True, exist_ok=True)
+    (config.output_dir / NAME_FILE).write_text(config.name, encoding="utf-8")
+
+
+def _require_own_folder(config: SweepConfig) -> None:
+    """Raise a DataError where another sweep has its trials: those of two sweeps would replace one another."""
+    file = config.output_dir / NAME_FILE
+    before = file.read_text(encoding="utf-8") if file.is_file() else ""
+    if before not in ("", config.name):
+        raise config.file.problem(
+            "output_dir", f"{config.output_dir} holds the trials of sweep {before}. Name another folder for this one."
+        )
 
 
 def _studies(config: SweepConfig, storage: BaseStorage) -> list[Study]:
@@ -288,6 +308,7 @@ def finished_before(config: SweepConfig) -> int | None:
     Raises:
         DataError: the storage cannot be opened, or holds another sweep of this name.
     """
+    _require_own_folder(config)
     file = Path(config.storage) if not is_database(config.storage) else sqlite_file(config.storage)
     if file is not None and not file.exists():
         return None

@@ -242,6 +242,14 @@ def test_a_dry_run_says_what_the_run_would(config, sweep, tmp_path) -> None:
     assert "was begun with another space" in sweep(changed, "--report_only", status=2)
 
 
+def test_two_sweeps_do_not_share_a_folder(config, sweep, tmp_path) -> None:
+    """Their trials have the same names: the second one would delete the models of the first."""
+    sweep(config(budget={"trials": 1, "steps": 10}, storage=f"{tmp_path}/j.log"))
+    said = sweep(config(name="other", budget={"trials": 1, "steps": 9}, storage=f"{tmp_path}/j.log"), status=2)
+    assert "holds the trials of sweep s. Name another folder" in said
+    sweep(config(budget={"trials": 1, "steps": 10}, storage=f"{tmp_path}/j.log"))
+
+
 def test_a_damaged_journal_is_named(config, sweep, tmp_path) -> None:
     sweep(config(budget={"trials": 1, "steps": 10}))
     (tmp_path / "out" / "journal.log").write_text("hello\n")

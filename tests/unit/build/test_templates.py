@@ -106,6 +106,7 @@ def test_the_users_file_overrides_key_by_key(tmp_path):
         ("fields: {job: {distractors: Baker}}", "job, distractors: expected a list, found 'Baker'"),
         ("fields:\n  job: {}\n  job: {}", "the key 'job' stands twice"),
         ("fields:\n  job: [", "templates.yaml, line 2: not YAML"),
+        ("fields:\n  {who}: x", "not YAML"),
     ],
 )  # fmt: skip
 def test_templates_that_cannot_be_used(tmp_path, text, message):

@@ -101,6 +101,24 @@ def test_a_key_with_nothing_behind_it_is_not_there(config, tmp_path, monkeypatch
     )
 
 
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"space: {alpha: [1, 2]}\nspace: {beta: [1, 2]}\n", "the key 'space' stands twice"),
+        ("name: Überblick\n".encode("latin-1"), "not UTF-8"),
+        (b"? [a]\n: 1\n", "no such key|not valid YAML"),
+    ],
+)
+def test_files_that_cannot_be_read(tmp_path, content, says) -> None:
+    """Of two `space:` the first would be lost without a word."""
+    from umu_trainers.sweep.config import read_config
+
+    file = tmp_path / "sweep.yaml"
+    file.write_bytes(content)
+    with pytest.raises(DataError, match=says):
+        read_config(file)
+
+
 def test_epochs_written_as_text_are_a_number(config) -> None:
     one = config(budget={"trials": 1, "epochs": "2"}, space={"num_train_epochs": [1, 2]})
     assert one.settings["gd"]["num_train_epochs"] == 2
