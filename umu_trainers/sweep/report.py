@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import shlex
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -184,7 +185,10 @@ def _page(config: SweepConfig, text: str, png: bytes) -> str:
 
     style = (Path(__file__).parents[2] / "umu_tasks" / "report" / "templates" / "style.css").read_text("utf-8")
     picture = f"data:image/png;base64,{base64.b64encode(png).decode('ascii')}"
-    body = renderer.markdown(text, extensions=["tables"]).replace(f'src="{_PICTURE}.png"', f'src="{picture}"')
+    convert = renderer.Markdown(extensions=["tables"])
+    convert.preprocessors.deregister("html_block")  # a log's last line may hold <…>, which is text here
+    convert.inlinePatterns.deregister("html")
+    body = convert.convert(text).replace(f'src="{_PICTURE}.png"', f'src="{picture}"')
     body = body.replace("<table>", '<div class="scroll" tabindex="0"><table>').replace("</table>", "</table></div>")
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -216,7 +220,7 @@ def _write_configs(config: SweepConfig, chosen: Sequence[Recommendation]) -> dic
             f"# Recommended by sweep {config.name}: trial {one.record.name}, "
             + ", ".join(f"{name} {number(one.record.scores[name])}" for name in NAMES)
             + " (percent).\n#   accelerate launch umu_trainers/unlearn.py --config "
-            + f"{file}\n"
+            + f"{shlex.quote(str(file))}\n"
         )
         write_whole(file, head + yaml.safe_dump(settings, sort_keys=False))
         written[one.method] = file
