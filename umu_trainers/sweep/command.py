@@ -72,6 +72,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _sweep(config: SweepConfig, gpus: Sequence[str | None]) -> int:
+    from optuna.exceptions import StorageInternalError
+
     from umu_trainers.sweep.studies import open_studies
     from umu_trainers.sweep.workers import SweepStopped, Workers
 
@@ -89,6 +91,10 @@ def _sweep(config: SweepConfig, gpus: Sequence[str | None]) -> int:
             file=sys.stderr,
         )
         return 130
+    except StorageInternalError as problem:
+        reason = str(problem.__cause__ or problem).splitlines()[0]
+        print(f"umu sweep: the storage does not answer ({reason}). Run the same command to go on.", file=sys.stderr)
+        return 1
     except SweepStopped as problem:
         print(f"umu sweep: {problem}", file=sys.stderr)
         return 1

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from umu_tasks.benchmarks.errors import DataError
 from umu_trainers.sweep.config import SweepConfig
@@ -15,8 +16,25 @@ if TYPE_CHECKING:
     from optuna.storages import BaseStorage
 
 _ATTEMPTS = 4
+_WAITS = (1, 2, 4, 8, 15, 30)
+"""Seconds between attempts to write into a database that does not answer: it is restarted, or somebody reads in it."""
 _PASSWORD = re.compile(r"(?<=://)([^/@:]*):[^/]*(?=@)")
 _RECORD = b'{"op_code":'  # how each line of Optuna's journal begins
+
+
+Result = TypeVar("Result")
+
+
+def patiently(write: Callable[[], Result]) -> Result:
+    """Write into the storage, again and again for a minute: hours of training must not end with one lost connection."""
+    from optuna.exceptions import StorageInternalError
+
+    for wait in _WAITS:
+        try:
+            return write()
+        except StorageInternalError:
+            time.sleep(wait)
+    return write()
 
 
 def is_database(storage: str) -> bool:

@@ -7,6 +7,7 @@ process make. A trial whose process died gets the mark `VOID` and its slot is fi
 
 from __future__ import annotations
 
+import functools
 import socket
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -20,7 +21,7 @@ from umu_trainers.sweep.config import START, SweepConfig
 from umu_trainers.sweep.locks import locked
 from umu_trainers.sweep.objectives import DIRECTIONS
 from umu_trainers.sweep.samplers import make_sampler
-from umu_trainers.sweep.storages import is_database, open_storage, shown_storage, sqlite_file
+from umu_trainers.sweep.storages import is_database, open_storage, patiently, shown_storage, sqlite_file
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
@@ -56,7 +57,7 @@ class Claim:
 
         try:
             for name, value in attributes.items():
-                self.trial.set_user_attr(name, value)
+                patiently(functools.partial(self.trial.set_user_attr, name, value))
         except UpdateFinishedTrialError:
             return
 
@@ -67,7 +68,7 @@ class Claim:
 
         self.note(**attributes)
         try:
-            self.study.load(self.slot).tell(self.trial, values, state=TrialState[state])
+            patiently(lambda: self.study.load(self.slot).tell(self.trial, values, state=TrialState[state]))
         except (UpdateFinishedTrialError, ValueError):
             # ValueError is what `tell` raises for a trial that has ended; values were checked before.
             return False

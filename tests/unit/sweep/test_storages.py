@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from optuna.exceptions import StorageInternalError
 
 from umu_tasks.benchmarks.errors import DataError
+from umu_trainers.sweep import storages
 from umu_trainers.sweep.storages import mend_journal, shown_storage, sqlite_file
 
 FIRST, SECOND = b'{"op_code":0,"study_name":"s"}\n', b'{"op_code":4,"user_attrs":{"slot":1}}\n'
@@ -56,3 +58,19 @@ def test_sqlite_files_are_found() -> None:
     assert sqlite_file("sqlite+pysqlite:///a b.db?timeout=9") == Path("a b.db")
     assert sqlite_file("sqlite://") is None
     assert sqlite_file("journal.log") is None
+
+
+def test_a_database_that_comes_back_is_waited_for(monkeypatch) -> None:
+    """A restart of the database, or a table somebody holds for some seconds, must not end a training of hours."""
+    monkeypatch.setattr(storages.time, "sleep", lambda _: None)
+    answers = [StorageInternalError("locked"), StorageInternalError("locked"), None]
+
+    def write() -> str:
+        if (answer := answers.pop(0)) is not None:
+            raise answer
+        return "written"
+
+    assert storages.patiently(write) == "written"
+    answers += [StorageInternalError("gone")] * 20
+    with pytest.raises(StorageInternalError):
+        storages.patiently(write)
