@@ -99,6 +99,7 @@ class Workers:
             SweepStopped: the start model's scores are not valid, or trials fail one after the other.
         """
         self._watch = Watch(60 * self.config.stale_minutes)
+        self._take_over()  # first what an earlier run left, the start model's trial above all
         with ThreadPoolExecutor(len(self.gpus)) as pool:
             working = [pool.submit(self._work, gpu) for gpu in self.gpus]
             try:
@@ -139,6 +140,13 @@ class Workers:
 
     def _is_waiting_for_others(self) -> bool:
         """Look after the trials that run elsewhere; returns whether there is still one to wait for."""
+        elsewhere = self._take_over()
+        if elsewhere:
+            self._ending.wait(WAIT_SECONDS)
+        return elsewhere > 0
+
+    def _take_over(self) -> int:
+        """Let trials wait again whose process died; returns how many trials ran elsewhere."""
         with self._lock:
             elsewhere = 0
             for study in self.studies:
@@ -151,9 +159,7 @@ class Workers:
                         self.say(f"{study.trial_name(slot)}: its process died; it is run again")
                         study.void(trial, "killed")
                         study.fill([slot])
-        if elsewhere:
-            self._ending.wait(WAIT_SECONDS)
-        return elsewhere > 0
+        return elsewhere
 
     # ---- running it ---------------------------------------------------------------------------------------------
 

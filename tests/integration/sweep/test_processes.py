@@ -84,6 +84,18 @@ def test_kill_9_loses_and_repeats_nothing(config, start, sweep, tmp_path) -> Non
     assert {one["state"] for one in found.values()} == {"complete"}
 
 
+def test_a_killed_start_is_scored_first(config, start, sweep, tmp_path, monkeypatch) -> None:
+    """Where the start model cannot be scored a sweep ends at once, not after a night of trials."""
+    monkeypatch.setenv("STAND_IN_SCORING_SECONDS", "60")
+    first = start(config())
+    wait_for((tmp_path / "out" / "trials" / "start" / "score.log").is_file)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    monkeypatch.delenv("STAND_IN_SCORING_SECONDS")
+    said = [line for line in sweep(config()).splitlines() if line.startswith("[")]
+    assert said[0].startswith("[1/7] start:")
+
+
 @pytest.mark.slow
 def test_a_program_left_behind_is_waited_for(config, start, sweep, tmp_path) -> None:
     """Only the sweep's own process dies: its trainer still writes into the folder and must not be disturbed."""
