@@ -13,7 +13,7 @@ import json
 import shutil
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -142,7 +142,7 @@ def _write_group(
 ) -> None:
     """Write the split of all people of a group, and the forget and retain splits they fall into."""
     names = [whole, *forget, *map(retain_split, forget)]
-    photos: dict[str, str] = {}
+    photos: dict[str, list[Person]] = {}  # digest -> the people who have the photo
     with ExitStack() as stack:
         writers = {name: stack.enter_context(SplitWriter(folder / _FOLDERS[name])) for name in names}
         for person in group.people.people:
@@ -152,11 +152,12 @@ def _write_group(
             except DataError as error:
                 plan.problems.errors.append(error)
             else:
-                _warn_of_same_photo(photos, photo, person, built)
+                photos.setdefault(hashlib.sha256(photo).hexdigest(), []).append(person)
                 if not plan.problems.errors:
                     _add(group, person, photo, [(split, writers[split]) for split in splits], built)
             progress()
         built.splits |= {name: writer.rows for name, writer in writers.items()}
+    _warn_of_same_photo(photos, built)
 
 
 def _add(group: Group, person: Person, photo: bytes, writers: list[tuple[str, SplitWriter]], built: Built) -> None:
@@ -174,14 +175,15 @@ def _add(group: Group, person: Person, photo: bytes, writers: list[tuple[str, Sp
         built.fields[one.unimodal.key].instances[one.unimodal.task] += 1
 
 
-def _warn_of_same_photo(photos: dict[str, str], photo: bytes, person: Person, built: Built) -> None:
-    content = hashlib.sha256(photo).hexdigest()
-    first = photos.setdefault(content, person.profile_id)
-    if first != person.profile_id:
-        built.warnings.append(
-            f"{person.photo}, row ID {person.profile_id}: the same photo as ID {first}. Image questions cannot tell "
-            "them apart; give each person their own."
-        )
+def _warn_of_same_photo(photos: Mapping[str, Sequence[Person]], built: Built) -> None:
+    """One warning a photo: where a placeholder stands for missing ones, hundreds of people have it."""
+    for first, *others in photos.values():
+        if others:
+            ids = listed([person.profile_id for person in others])
+            built.warnings.append(
+                f"{others[0].photo}, row ID {ids}: the same photo as ID {first.profile_id}. Image questions cannot "
+                "tell them apart; give each person their own."
+            )
 
 
 def _warn_of_gaps(plan: Plan, built: Built) -> None:
