@@ -7,6 +7,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from umu_tasks.build.people import Person
 from umu_tasks.build.templates import FieldTemplates
@@ -57,6 +58,7 @@ def pools(people: Sequence[Person], fields: Mapping[str, FieldTemplates]) -> dic
     }
 
 
+@lru_cache(maxsize=2**16)
 def spellings(value: str) -> frozenset[str]:
     """Return what a value has in common with other spellings of it: one such text in common, and they are one value.
 

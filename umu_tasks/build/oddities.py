@@ -61,22 +61,17 @@ def _own_names(person: Person, _: Asker) -> Iterator[str]:
 
 
 def _told_answers(person: Person, asker: Asker) -> Iterator[str]:
-    for instance in asker.instances(person):
-        for question in instance:
-            if contains_words(fold(question.text), fold(person.facts[question.key])):
-                yield f"{person.profile_id} ({question.key})"
-    for pair in asker.pairs(person):
-        if contains_words(fold(pair.question), fold(pair.answer)):
-            yield f"{person.profile_id} (training, {pair.question!r})"
+    values = {name: fold(value) for name, value in person.facts.items()}
+    for name, _, text in asker.asked(person):
+        if contains_words(fold(text), values[name]):
+            yield f"{person.profile_id} ({name})"
 
 
 def _naming_images(person: Person, asker: Asker) -> Iterator[str]:
-    for instance in asker.instances(person):
-        if contains_words(fold(instance.multimodal.text), fold(person.name)):
-            yield f"{person.profile_id} ({instance.multimodal.key})"
-    for pair in asker.pairs(person):
-        if pair.has_image and contains_words(fold(pair.question), fold(person.name)):
-            yield f"{person.profile_id} (training, {pair.question!r})"
+    own = fold(person.name)
+    for name, modality, text in asker.asked(person):
+        if modality == "multimodal" and contains_words(fold(text), own):
+            yield f"{person.profile_id} ({name})"
 
 
 def _sayings_of_nothing(person: Person, _: Asker) -> Iterator[str]:

@@ -54,6 +54,13 @@ class Asker:
         told = (self._say(field.generation_answer, person, field, "unimodal") for field in self._known(person))
         return " ".join(filter(None, told)) or person.name
 
+    def asked(self, person: Person) -> Iterator[tuple[str, Modality, str]]:
+        """Yield field, modality and text of all that is asked about the person, wrong options left out."""
+        for field in self._known(person):
+            for texts in (field.train, field.classification, field.cloze, field.generation_question):
+                for modality in MODALITIES if texts else ():
+                    yield field.name, modality, self._say(texts, person, field, modality)
+
     def _known(self, person: Person) -> Iterator[FieldTemplates]:
         return (field for name, field in self.fields.items() if name in person.facts)
 

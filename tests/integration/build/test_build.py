@@ -218,7 +218,7 @@ def test_questions_and_cells_that_give_the_answer_away_are_named(build, example,
         "cells that read as if nothing were known: ID E-002 (occupation), E-002 (birth_date)",
         "facts that begin with a full stop: ID E-003 (occupation)",
         "real people who are in the table of people to train on too, by name or photo: ID R-001 (ID E-004 there)",
-        "image questions that name their person, so the photo is not needed: ID E-001 (training, 'When was Bruno",
+        "image questions that name their person, so the photo is not needed: ID E-001 (birth_date)",
     ):
         assert any(text in line for line in said), (text, said)
     assert build(out=example / "again", real=None, templates=None) == 0
