@@ -80,7 +80,8 @@ class Recommendation:
 
 RULE = (
     "Of a method's valid trials that keep at least {keep:.0%} of the start model's utility ({floor}), the one with the "
-    "lowest forget score; of equal ones that with the smaller gap, then the higher utility, then the earlier one."
+    "lowest forget score, if that is below the start model's; of equal ones that with the smaller gap, then the higher "
+    "utility, then the earlier one."
 )
 
 
@@ -112,4 +113,12 @@ def recommend(method: str, records: Sequence[Record], start: Record | None, keep
             method, None, f"no trial keeps {100 * floor:.1f} % utility; the nearest is {best.name} with {utility:.1f} %"
         )
     chosen = min(kept, key=lambda one: (one.scores["forget"], one.scores["gap"], -one.scores["utility"], one.slot))
+    if chosen.scores["forget"] >= start.scores["forget"] - 1e-12:
+        before, after = 100 * start.scores["forget"], 100 * chosen.scores["forget"]
+        return Recommendation(
+            method,
+            None,
+            f"no trial that keeps enough forgets anything: the lowest forget score is {after:.1f} %, the start model's "
+            f"{before:.1f} %",
+        )
     return Recommendation(method, chosen, f"{len(kept)} of {len(own)} trials keep enough; it forgets most of them")

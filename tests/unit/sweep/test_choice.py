@@ -73,5 +73,12 @@ def test_nothing_is_recommended_where_nothing_keeps_enough() -> None:
     assert recommend("gd", [trial(0, 0.0, 1.0)], None, 0.95).record is None
 
 
+def test_nothing_is_recommended_that_forgets_nothing() -> None:
+    """With too small a learning rate every trial keeps everything, the forget set too: that is no unlearning."""
+    chosen = recommend("gd", [trial(0, 1.0, 0.8), trial(1, 1.0, 0.9)], START, 0.95)
+    assert chosen.record is None
+    assert "forgets anything: the lowest forget score is 100.0 %, the start model's 100.0 %" in chosen.why
+
+
 def test_the_rule_is_told_with_its_number() -> None:
     assert "at least 95% of the start model's utility (76.0 %)" in rule_text(0.95, START)
