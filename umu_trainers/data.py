@@ -113,11 +113,14 @@ class TrainingSet:
         return dataclasses.replace(self, rows=rows, too_long=too_long)
 
 
-def training_set(role: str, profiles: ProfileSet, halves: Iterable[Half], *, attach_image: bool = False) -> TrainingSet:
+def training_set(
+    role: str, profiles: ProfileSet, halves: Iterable[Half], *, attach_image: bool = False, advice: str = ""
+) -> TrainingSet:
     """Return the rows of `profiles` in the halves that are trained on.
 
     Args:
         attach_image: show the image with unimodal questions too, which makes multimodal rows of them.
+        advice: how to do without a half that has no row; left out, another `--modality`.
 
     Raises:
         DataError: a half without a single row.
@@ -135,9 +138,9 @@ def training_set(role: str, profiles: ProfileSet, halves: Iterable[Half], *, att
                 skipped.append(row.name)
     for half, own in rows.items():
         if not own:
+            other = f"leave that half out with --modality {'mul' if half == 'uni' else 'uni'}"
             raise DataError(
-                f"the {role} set has no {MODALITIES[half]} question-answer pairs. Add some, or leave that half out "
-                f"with --modality {'mul' if half == 'uni' else 'uni'}.",
+                f"the {role} set has no {MODALITIES[half]} question-answer pairs. Add some, or {advice or other}.",
                 file=profiles.split,
             )
     return TrainingSet(role, profiles, rows, skipped)
@@ -161,7 +164,9 @@ def unlearn_sets(source: Source, args: UnlearnArguments) -> tuple[TrainingSet, T
     forget = training_set("forget", source.load_for_training(args.forget_split), args.halves)
     if not args.objective().uses_retain:
         return forget, None
-    retain = training_set("retain", source.load_for_training(args.retain_split), args.retain_halves)
+    added = set(args.retain_halves) - set(args.halves)
+    advice = "set --retain_modality same" if added else ""
+    retain = training_set("retain", source.load_for_training(args.retain_split), args.retain_halves, advice=advice)
     check_disjoint(forget.profiles, retain.profiles)
     return forget, published_subset(retain, 100 - args.forget_ratio) if args.retain_subset else retain
 

@@ -71,18 +71,20 @@ class ForgetBound(TrainerCallback):
         self.bound = bound
         self.accelerator = accelerator
         self.stopped_at: int | None = None
-        self._parts: list[Tensor] = []
+        self._parts: list[Tensor] = []  # (2,) each: a mean times its weight, and the weight
 
-    def add(self, part: Tensor) -> None:
-        """Add a micro-batch's part () of the step's mean."""
-        self._parts.append(part.detach())
+    def add(self, nll: Tensor, weight: Tensor) -> None:
+        """Add a micro-batch's mean () and its weight (), in whatever unit is common to the step's."""
+        self._parts.append(torch.stack([nll.detach() * weight, weight.to(nll.dtype)]))
 
     def on_step_end(self, args: Any, state: Any, control: Any, **kwargs: Any) -> None:
         if not self._parts:  # a step of retain rows alone, on all processes
             return
-        own = torch.stack(self._parts).sum().unsqueeze(0)
+        own = torch.stack(self._parts).sum(dim=0, keepdim=True)  # (1, 2)
         self._parts.clear()
-        loss = float(self.accelerator.gather(own).mean())
+        # Over the weights of forget rows alone: between two sequential phases a step holds retain rows too.
+        value, weight = self.accelerator.gather(own).sum(dim=0).tolist()
+        loss = value / weight if weight else 0.0
         if loss > self.bound:
             control.should_training_stop = True
             self.stopped_at = state.global_step

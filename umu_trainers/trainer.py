@@ -344,7 +344,7 @@ class UnlearnTrainer(PassTrainer):
             rows = batch["counts"][half]["rows"]
             share = self.share(rows, totals[f"rows_{half}"])
             if self.bound is not None and "forget" in passes:
-                self.bound.add(self.share(rows, all_rows) * passes["forget"].nll)
+                self.bound.add(passes["forget"].nll, self.share(rows, all_rows))
             losses[half] = self.weights[half] * share * value
             parts[f"loss/{half}"] = weighted(value, share)
             for name, outputs in passes.items():
@@ -356,7 +356,7 @@ class UnlearnTrainer(PassTrainer):
                         self.accelerator.backward(losses[half])
                 losses[half] = losses[half].detach()
                 del passes, value, outputs
-        if self.args.clip_multimodal is not None and "mul" in losses and len(losses) > 1:
+        if self.args.clip_multimodal is not None and "mul" in losses:  # alone too, where the halves are uneven
             self._clip_alone(losses["mul"], self.args.clip_multimodal)
             losses["mul"] = losses["mul"].detach()
         return torch.stack(list(losses.values())).sum(), parts

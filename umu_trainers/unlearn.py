@@ -16,6 +16,7 @@ from umu_tasks.benchmarks.sources import open_source
 from umu_trainers import run
 from umu_trainers.collator import fillers
 from umu_trainers.config import UnlearnArguments, parse
+from umu_trainers.config.unlearn_checks import without_effect
 from umu_trainers.data import TrainingSet, all_rows, load_refusals, rows_by_role, unlearn_sets
 from umu_trainers.encoding import RowEncoder
 from umu_trainers.model import Start
@@ -29,6 +30,8 @@ from umu_trainers.trainer import UnlearnTrainer
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse(UnlearnArguments, "Make a model forget the people of a forget set.", argv)
     resume = resume_point(args)
+    for text in without_effect(args):
+        run.say(text)
 
     source = open_source(args.data, benchmark=args.benchmark)
     forget, retain = unlearn_sets(source, args)

@@ -27,6 +27,7 @@ _FIXED: dict[str, tuple[Any, ...]] = {
     "eos_token": (None,),
     "model_init_kwargs": (None,),
     "dataloader_drop_last": (False,),
+    "dataloader_persistent_workers": (False,),  # each would repeat the first epoch's order and refusals for ever
     "load_best_model_at_end": (False,),
     "auto_find_batch_size": (False,),
     "truncation_mode": ("keep_start",),
@@ -62,9 +63,15 @@ def check_common(args: CommonArguments, allowed: Mapping[str, tuple[Any, ...]]) 
     if args.quantization is not None:
         check_choice("quantization", args.quantization, QUANTIZATIONS)
     if not args.use_lora:
-        for name in ("quantization", "use_dora", "lora_target_modules"):
+        for name in ("quantization", "use_dora", "lora_modules", "lora_target_modules"):
             if getattr(args, name):
-                raise ValueError(f"--{name}: for adapters only. Set use_lora: true, or leave it out.")
+                raise ValueError(f"--{name}: for adapters only. Set use_lora: true, or leave it out ({name}: null).")
+    elif args.lora_target_modules is not None and (args.lora_modules or args.train != ["language_model"]):
+        name = "lora_modules" if args.lora_modules else "train"
+        raise ValueError(
+            f"--{name} with lora_target_modules, which takes its place: layers are chosen in one way only. Leave one "
+            "of the two out."
+        )
     check_choice("lora_init", args.lora_init, LORA_INITS)
     check_choice("label_scope", args.label_scope, LABEL_SCOPES)
     for part in args.train:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+import torch
+
 from umu_tasks.benchmarks.splits import FORGET_RATIOS
 from umu_trainers import objectives
 from umu_trainers.config.choices import PHASES, RETAIN_MODALITIES, check_choice
-from umu_trainers.outputs import AVERAGES
+from umu_trainers.outputs import AVERAGES, IGNORED, Outputs
 from umu_trainers.stored import check_served
 
 if TYPE_CHECKING:
@@ -72,6 +74,18 @@ def _check_method(args: UnlearnArguments, objective: objectives.Objective) -> No
             f"--phases sequential: method {args.method} needs forget and retain rows in one step. Use gd with a "
             "gamma above 0, or leave phases at together."
         )
+    if args.phases == "sequential" and args.retain_modality == "mix" and args.modality != "mix":
+        raise ValueError(
+            f"--retain_modality mix with phases sequential and --modality {args.modality}: it puts a retain row of "
+            "each modality beside a forget row, but sequential phases have none side by side. Leave one of them out."
+        )
+    if not objective.uses_retain:
+        for name, default in (("retain_subset", False), ("retain_modality", "same")):
+            if getattr(args, name) != default:
+                raise ValueError(
+                    f"--{name}: method {args.method} uses no retain rows with these settings. Give it a gamma above 0, "
+                    "or leave it out."
+                )
     objective.try_out()
     if args.max_forget_loss is not None and not 0 < args.max_forget_loss < math.inf:
         raise ValueError(f"--max_forget_loss {args.max_forget_loss}: a number of nats above 0 is expected.")
@@ -84,3 +98,37 @@ def _check_method(args: UnlearnArguments, objective: objectives.Objective) -> No
             "--clip_multimodal: for --modality mix, one process and gradient_accumulation_steps 1 only. Use "
             "max_grad_norm instead."
         )
+
+
+def without_effect(args: UnlearnArguments) -> list[str]:
+    """Return a sentence on each setting that was given and changes nothing in this run.
+
+    No errors: one config file serves runs of both modalities, and nothing else is trained than was asked for.
+    """
+    objective = args.objective()
+    found = []
+    for name, half in (("alpha", "mul"), ("beta", "uni")):
+        if half not in args.halves and getattr(args, name) != 1:
+            found.append(f"{name} {getattr(args, name)}: weighs a loss that --modality {args.modality} does not have")
+    if args.cache_image_features and "mul" not in {
+        *args.halves,
+        *(args.retain_halves if objective.uses_retain else ()),
+    }:
+        found.append(f"cache_image_features: no image is shown with --modality {args.modality}")
+    if args.nll_average != AVERAGES[0] and not _averages(objective):
+        found.append(
+            f"nll_average {args.nll_average}: method {args.method} has no mean over tokens with these settings"
+        )
+    return [f"Without effect: {one}." for one in found]
+
+
+def _averages(objective: objectives.Objective) -> bool:
+    """Return whether a method's loss depends on how tokens of rows of different length are averaged; tries it out."""
+    labels = torch.tensor([[1, 2, 3], [1, IGNORED, IGNORED]])
+    # Each pass has logits of its own: terms of opposite sign would cancel.
+    logits = torch.arange(24.0 * len(objective.passes)).sin().view(-1, 2, 3, 4)
+    rows, tokens = (
+        objective(*(Outputs.from_logits(own, labels, hidden_states=own, average=average) for own in logits))
+        for average in AVERAGES
+    )
+    return not torch.equal(rows, tokens)

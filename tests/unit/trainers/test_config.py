@@ -12,6 +12,7 @@ from trl import SFTConfig
 from umu_tasks.benchmarks.splits import FORGET_RATIOS
 from umu_trainers import config, early, objectives
 from umu_trainers.config import SFTArguments, UnlearnArguments, parse
+from umu_trainers.config.unlearn_checks import without_effect
 from umu_trainers.model import PARTS
 
 CPU = ["--use_cpu", "true", "--output_dir", "out"]
@@ -72,11 +73,60 @@ def unlearn(*flags: str) -> UnlearnArguments:
         (["--max_forget_loss", "-1"], r"--max_forget_loss -1.0: a number of nats above 0 is expected"),
         (["--eval_strategy", "epoch"], r"--eval_strategy epoch: not supported for these rows\. Leave it at no\."),
         (["--use_liger_kernel", "true"], r"--use_liger_kernel True: not supported"),
+        (["--dataloader_persistent_workers", "true"], r"--dataloader_persistent_workers True: not supported"),
+        (
+            ["--method", "ga", "--retain_subset", "true"],
+            r"--retain_subset: method ga uses no retain rows.*gamma above 0",
+        ),
+        (["--gamma", "0", "--retain_modality", "mix"], r"--retain_modality: method gd uses no retain rows"),
+        (
+            ["--phases", "sequential", "--modality", "mul", "--retain_modality", "mix"],
+            r"--retain_modality mix with phases sequential and --modality mul",
+        ),
+        (["--use_lora", "false", "--lora_modules", "q_proj"], r"--lora_modules: for adapters only.*lora_modules: null"),
+        (["--lora_target_modules", "q_proj", "--lora_modules", "v_proj"], r"--lora_modules with lora_target_modules"),
+        (["--lora_target_modules", "q_proj", "--train", "projector"], r"--train with lora_target_modules, which takes"),
     ],
 )
 def test_wrong_values_are_refused_with_the_choices(flags, message):
     with pytest.raises(ValueError, match=message):
         unlearn(*flags)
+
+
+@pytest.mark.parametrize(
+    ("flags", "notice"),
+    [
+        (["--modality", "uni", "--alpha", "2"], "alpha 2.0: weighs a loss that --modality uni does not have"),
+        (["--modality", "mul", "--beta", "0"], "beta 0.0: weighs a loss that --modality mul does not have"),
+        (["--modality", "uni", "--cache_image_features", "true"], "cache_image_features: no image is shown"),
+        (["--method", "npo", "--nll_average", "tokens"], "nll_average tokens: method npo has no mean over tokens"),
+    ],
+)
+def test_settings_that_change_nothing_are_told(flags, notice):
+    """Somebody who weighs a loss that is not there would take the run for another one."""
+    (found,) = without_effect(unlearn(*flags))
+    assert found.startswith(f"Without effect: {notice}")
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--alpha", "2", "--beta", "3", "--cache_image_features", "true", "--nll_average", "tokens"],
+        ["--modality", "uni", "--retain_modality", "mix", "--cache_image_features", "true"],
+        ["--method", "npo", "--gamma", "1", "--nll_average", "tokens"],
+        ["--method", "npo", "--method_kwargs", '{"published_form": true}', "--nll_average", "tokens"],
+    ],
+)
+def test_settings_that_change_something_are_not(flags):
+    assert without_effect(unlearn(*flags)) == []
+
+
+@pytest.mark.parametrize("method", objectives.available())
+def test_which_methods_average_over_tokens(method):
+    """PO's refusals and the activations of RMU count too; NPO, SimNPO and DPO weigh whole answers."""
+    settings = ["--method_kwargs", '{"hidden_layer": 1}'] if method == "rmu" else []
+    found = without_effect(unlearn("--method", method, "--gamma", "0", "--nll_average", "tokens", *settings))
+    assert bool(found) == (method in ("npo", "simnpo", "dpo"))
 
 
 def test_unknown_split_and_replay_share_are_refused():

@@ -51,6 +51,15 @@ def test_an_image_can_be_attached_to_unimodal_questions(make_rows):
     assert str(found).endswith("10 multimodal, 0 unimodal rows (4 of them unimodal questions with the image attached)")
 
 
+def test_a_half_without_rows_says_how_to_do_without(make_rows):
+    """`retain_modality: mix` asks for a half that is not forgotten: another --modality would not leave it out."""
+    people = profiles(make_rows(4), "retain95")
+    with pytest.raises(DataError, match=r"no multimodal .* leave that half out with --modality uni"):
+        training_set("retain", people, ("uni", "mul"))
+    with pytest.raises(DataError, match=r"no multimodal .*Add some, or set --retain_modality same\."):
+        training_set("retain", people, ("uni", "mul"), advice="set --retain_modality same")
+
+
 @pytest.mark.parametrize(("count", "share", "expected"), [(2850, 95, 150), (2700, 90, 299), (2550, 85, 450)])
 def test_published_retain_subset(make_rows, count, share, expected):
     """As many rows as the published scripts draw: 299, not 300, at 90 %, by float rounding."""

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 import torch
 from torch import nn
 
-from umu_trainers.guards import TrainingStopped, check_finite, check_weights, last_checkpoint
+from umu_trainers.guards import ForgetBound, TrainingStopped, check_finite, check_weights, last_checkpoint
 
 
 def make_checkpoint(folder, step, *, complete=True):
@@ -47,3 +49,20 @@ def test_broken_weights_are_named(tmp_path):
         check_weights(model, step=3, output_dir=str(tmp_path))
     model[1].bias.requires_grad_(False)
     check_weights(model, step=3, output_dir=str(tmp_path))
+
+
+class OneProcess:
+    def gather(self, tensor):
+        return tensor
+
+
+@pytest.mark.parametrize(("bound", "stops"), [(4.9, True), (5.1, False)])
+def test_forget_bound_counts_forget_rows_only(bound, stops):
+    """Between two sequential phases a step with accumulation holds retain rows, whose weight would halve the mean."""
+    guard = ForgetBound(bound, OneProcess())
+    control = SimpleNamespace(should_training_stop=False)
+    state = SimpleNamespace(global_step=1, log_history=[], is_world_process_zero=False)
+    for nll, weight in ((4.0, 0.25), (6.0, 0.25)):  # the other half of the step are retain rows
+        guard.add(torch.tensor(nll), torch.tensor(weight))
+    guard.on_step_end(None, state, control)
+    assert control.should_training_stop == stops
