@@ -22,6 +22,7 @@ from umu_trainers.model import ADAPTER_WEIGHT, find_parts
 
 # Families that give each image to the tower as one row and read named hidden states of it.
 FAMILIES = ("llava", "vipllava")
+ONE_SEQUENCE = ("pixtral",)  # towers that some of these have too, and that get all images as one sequence
 
 _shown: ContextVar[Sequence[str] | None] = ContextVar("shown", default=None)
 
@@ -102,8 +103,8 @@ def cache_image_features(model: Any, train: Collection[str], room_mb: int) -> Im
         train: the parts that will be trained.
 
     Raises:
-        ValueError: the tower is trained or carries an adapter, is divided between processes, or is not one of
-            `FAMILIES`'.
+        ValueError: the tower is trained or carries an adapter, is divided between processes, is not one of
+            `FAMILIES`', or does not give each image a row of its own.
     """
     base: Any = model.get_base_model() if hasattr(model, "get_base_model") else model
     config = base.config
@@ -111,6 +112,11 @@ def cache_image_features(model: Any, train: Collection[str], room_mb: int) -> Im
         raise ValueError(
             f"--cache_image_features: model type {config.model_type!r} is not supported; it is for "
             f"{', '.join(FAMILIES)}. Leave it off."
+        )
+    if config.vision_config.model_type in ONE_SEQUENCE:
+        raise ValueError(
+            f"--cache_image_features: a {config.vision_config.model_type} vision tower is not supported, since it "
+            "reads all images of a batch as one sequence. Leave it off."
         )
     if is_deepspeed_zero3_enabled() or os.environ.get("ACCELERATE_USE_FSDP") == "true":
         raise ValueError(

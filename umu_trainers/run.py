@@ -130,11 +130,16 @@ def sample_scorer(source: Source, args: UnlearnArguments, start: Start) -> Sampl
 
 
 def check_hidden_layer(start: Start, objective: Objective) -> None:
-    """Raise a ValueError if a method asks for a decoder layer that the model does not have."""
+    """Raise a ValueError if a method asks for a decoder layer whose activations the model does not give."""
     layers = start.model.config.get_text_config().num_hidden_layers
     if objective.hidden_layer is not None and objective.hidden_layer > layers:
         raise ValueError(
             f"method_kwargs: hidden_layer {objective.hidden_layer}: this model's decoder has layers 1 to {layers}."
+        )
+    if objective.hidden_layer == layers:
+        raise ValueError(
+            f"method_kwargs: hidden_layer {layers}: is this model's last layer, whose activations come out behind the "
+            f"decoder's final norm: another scale, and the norm would be trained. Choose one of 1 to {layers - 1}."
         )
 
 

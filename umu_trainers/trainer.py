@@ -363,7 +363,8 @@ class UnlearnTrainer(PassTrainer):
 
     def _clip_alone(self, loss: Tensor, norm: float) -> None:
         """Compute the gradient of one part of the loss and clip it before the rest is added."""
-        self.accelerator.backward(loss)
+        with torch.autocast(self.args.device.type, enabled=False):
+            self.accelerator.backward(loss)
         self.accelerator.clip_grad_norm_(self.model.parameters(), norm)
 
     def _passes(self, model: Any, batch: Batch, halves: Sequence[Half]) -> dict[Half, dict[str, Outputs]]:

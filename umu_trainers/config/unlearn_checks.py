@@ -98,6 +98,11 @@ def _check_method(args: UnlearnArguments, objective: objectives.Objective) -> No
             "--clip_multimodal: for --modality mix, one process and gradient_accumulation_steps 1 only. Use "
             "max_grad_norm instead."
         )
+    if args.clip_multimodal is not None and args.fp16:
+        raise ValueError(
+            "--clip_multimodal with fp16: clipping takes the loss scale out of the multimodal gradient; the "
+            "unimodal one would be added thousands of times too large. Use bf16: true, or leave clip_multimodal out."
+        )
 
 
 def without_effect(args: UnlearnArguments) -> list[str]:

@@ -89,3 +89,14 @@ def test_begin_token_is_each_row_s_own_matter(folder_of):
         assert together["input_ids"][row, : len(alone)].tolist() == alone.tolist()
         begin = builder.processor.tokenizer.bos_token_id
         assert together["input_ids"][row].tolist().count(begin) == 1
+
+
+def test_a_tower_of_one_sequence_keeps_no_image_features():
+    """Pixtral's features of a batch have no row an image; kept, they once ended a run at its first step."""
+    from builders.llava import build_pixtral
+
+    from umu_trainers.image_features import cache_image_features
+
+    model, _ = build_pixtral()
+    with pytest.raises(ValueError, match=r"--cache_image_features: a pixtral vision tower is not supported.*Leave it"):
+        cache_image_features(model, ["language_model"], 1)

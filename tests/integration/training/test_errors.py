@@ -108,6 +108,8 @@ def test_a_reference_model_that_is_not_there_is_named_by_its_own_setting(flags):
 def test_a_layer_the_decoder_does_not_have_is_named_before_the_first_step(flags):
     with pytest.raises(ValueError, match=r"hidden_layer 3: this model's decoder has layers 1 to 2"):
         unlearn.main(flags(method="rmu", method_kwargs='{"hidden_layer": 3}'))
+    with pytest.raises(ValueError, match=r"hidden_layer 2: is this model's last .*final norm.*one of 1 to 1"):
+        unlearn.main(flags(method="rmu", method_kwargs='{"hidden_layer": 2}'))
 
 
 def test_unknown_lora_module(flags):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -249,6 +250,35 @@ def test_only_the_multimodal_gradient_is_clipped(pieces, flags, weights, tmp_pat
     for name, one in own.model.named_parameters():
         if one.grad is not None:
             torch.testing.assert_close(one.grad, 0.5 * multimodal[name] + unimodal[name], rtol=1e-3, atol=1e-5)
+
+
+def test_a_step_of_multimodal_rows_alone_is_clipped_too(flags, monkeypatch):
+    """Of uneven halves the longer one has steps of its own; unclipped, these would be the largest of the run."""
+    from transformers import TrainerCallback
+
+    norms = []
+
+    class Norm(TrainerCallback):
+        def on_pre_optimizer_step(self, args, state, control, model, **kwargs):
+            gradients = [one.grad for one in model.parameters() if one.grad is not None]
+            norms.append(torch.stack([one.norm() for one in gradients]).norm().item())
+
+    def fewer_texts(source, args):
+        forget, retain = unlearn_sets(source, args)
+        return dataclasses.replace(forget, rows={"uni": forget.rows["uni"][:1], "mul": forget.rows["mul"]}), retain
+
+    monkeypatch.setattr(unlearn, "unlearn_sets", fewer_texts)
+    build = unlearn.build_trainer
+    monkeypatch.setattr(unlearn, "build_trainer", lambda *a: add(build(*a), Norm()))
+    settings = {"method": "ga", "clip_multimodal": 0.01, "max_grad_norm": 0, "per_device_train_batch_size": 1}
+    unlearn.main(flags(**settings))
+    assert len(norms) == 6
+    assert [norm > 0.02 for norm in norms] == [True] + [False] * 5, "the first step has the text row"
+
+
+def add(trainer, callback):
+    trainer.add_callback(callback)
+    return trainer
 
 
 def test_hidden_layer_beyond_the_decoder_is_named(pieces):

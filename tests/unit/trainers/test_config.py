@@ -40,6 +40,7 @@ def unlearn(*flags: str) -> UnlearnArguments:
         (["--retain_modality", "uni"], r"--retain_modality uni: choose one of same, mix"),
         (["--label_scope", "all"], r"--label_scope all: choose one of answer, all_text, published"),
         (["--modality", "uni", "--clip_multimodal", "1"], r"--clip_multimodal: for --modality mix"),
+        (["--method", "npo", "--clip_multimodal", "1", "--fp16", "true"], r"--clip_multimodal with fp16.*bf16: true"),
         (["--npo_beta", "1"], r"method_kwargs: method gd has no npo_beta"),
         (["--method_kwargs", '{"npo_beta": 1}'], r"method_kwargs: method gd has no npo_beta"),
         (["--alpha", "-1"], r"--alpha -1.0: a weight of 0 or more is expected"),
