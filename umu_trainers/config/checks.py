@@ -24,6 +24,9 @@ _FIXED: dict[str, tuple[Any, ...]] = {
     "loss_type": ("nll",),
     "label_smoothing_factor": (0, 0.0),
     "chat_template_path": (None,),
+    "data_seed": (None,),  # rows are drawn from `seed`
+    "pad_token": (None,),
+    "pad_to_multiple_of": (None,),
     "eos_token": (None,),
     "model_init_kwargs": (None,),
     "dataloader_drop_last": (False,),
