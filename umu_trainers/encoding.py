@@ -83,8 +83,8 @@ class RowEncoder:
             longest = max(longest, self.length(row))
             if self.max_length is not None and longest > self.max_length:
                 raise ValueError(
-                    f"{row.name}: {longest} tokens, image tokens included, but max_length is {self.max_length}. Rows "
-                    f"are never cut: raise max_length to at least {longest}, or leave it out."
+                    f"{row.name}, answer {row.pair.answer!r}: {longest} tokens, image tokens included, but max_length "
+                    f"is {self.max_length}. Rows are never cut: raise it to at least {longest}, or leave it out."
                 )
         return longest
 

@@ -115,15 +115,14 @@ def without_effect(args: UnlearnArguments) -> list[str]:
     for name, half in (("alpha", "mul"), ("beta", "uni")):
         if half not in args.halves and getattr(args, name) != 1:
             found.append(f"{name} {getattr(args, name)}: weighs a loss that --modality {args.modality} does not have")
-    if args.cache_image_features and "mul" not in {
-        *args.halves,
-        *(args.retain_halves if objective.uses_retain else ()),
-    }:
+    is_blind = args.lora_target_modules is None and "language_model" not in args.train
+    if is_blind and args.modality == "mix":
+        found.append(f"the unimodal half: without an image nothing reaches {' and '.join(args.train)}")
+    shown = (*args.halves, *(args.retain_halves if objective.uses_retain else ()))
+    if args.cache_image_features and "mul" not in shown:
         found.append(f"cache_image_features: no image is shown with --modality {args.modality}")
     if args.nll_average != AVERAGES[0] and not _averages(objective):
-        found.append(
-            f"nll_average {args.nll_average}: method {args.method} has no mean over tokens with these settings"
-        )
+        found.append(f"nll_average {args.nll_average}: method {args.method} has no mean over tokens as it is set")
     return [f"Without effect: {one}." for one in found]
 
 

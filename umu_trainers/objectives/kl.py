@@ -39,13 +39,15 @@ def loss(
         () nats per answer token, each term a mean over its rows.
 
     Raises:
-        ValueError: gamma is negative, or an unknown direction.
+        ValueError: gamma is negative, an unknown direction, or one beside published_form.
 
     Source: Yao et al. 2023, arXiv:2310.10683; Maini et al. 2024 (TOFU), arXiv:2401.06121.
     """
     check_gamma(gamma)
     if direction not in DIRECTIONS:
         raise ValueError(f"method_kwargs: direction {direction}: choose one of {', '.join(DIRECTIONS)}.")
+    if published_form and direction != DIRECTIONS[0]:
+        raise ValueError(f"method_kwargs: direction {direction}: published_form has one direction only. Leave it out.")
     if published_form:
         held = cross_entropy(retain.logits, retain_reference.logits) + retain_nll * retain.nll
         return held - gamma * forget.nll

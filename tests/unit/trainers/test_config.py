@@ -61,6 +61,10 @@ def unlearn(*flags: str) -> UnlearnArguments:
             ["--method", "kl", "--method_kwargs", '{"direction": "back"}'],
             r"direction back: choose one of forward, reverse",
         ),
+        (
+            ["--method", "kl", "--method_kwargs", '{"published_form": true, "direction": "reverse"}'],
+            r"direction reverse: published_form has one direction only",
+        ),
         (["--method", "rmu", "--method_kwargs", '{"hidden_layer": 1.5}'], r"hidden_layer: a whole number is expected"),
         (["--method", "rmu", "--method_kwargs", '{"hidden_layer": true}'], r"hidden_layer: a whole number is expected"),
         (["--method", "rmu", "--method_kwargs", '{"hidden_layer": 0}'], r"hidden_layer 0: layers are counted from 1"),
@@ -102,6 +106,7 @@ def test_wrong_values_are_refused_with_the_choices(flags, message):
         (["--modality", "uni", "--alpha", "2"], "alpha 2.0: weighs a loss that --modality uni does not have"),
         (["--modality", "mul", "--beta", "0"], "beta 0.0: weighs a loss that --modality mul does not have"),
         (["--modality", "uni", "--cache_image_features", "true"], "cache_image_features: no image is shown"),
+        (["--train", "projector"], "the unimodal half: without an image nothing reaches projector"),
         (["--method", "npo", "--nll_average", "tokens"], "nll_average tokens: method npo has no mean over tokens"),
     ],
 )
