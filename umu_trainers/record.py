@@ -18,7 +18,7 @@ from umu_trainers.scoring import Score, drop_best, take_best
 RECORD_FILE = "training_record.json"  # written last: a folder with it holds a finished run
 LAST = "last"
 STARTED_FILE = "started_with.json"  # written first: what a resumed run must have in common with the one it continues
-# Not the number of steps, processes and micro-batches: those may change.
+# Not the number of steps, processes and micro-batches: those may change, if a step has as many rows (`rows_per_step`).
 _SAME_WHEN_RESUMED = (
     "model", "benchmark", "data", "split", "forget_ratio", "modality", "method", "method_kwargs", "alpha", "beta",
     "gamma", "npo_beta", "reference_model", "retain_modality", "retain_subset", "phases", "nll_average",
@@ -80,6 +80,9 @@ def note_start(args: CommonArguments, resume: str | None) -> None:
     """
     file = Path(args.output_dir) / STARTED_FILE
     settings = {name: getattr(args, name) for name in _SAME_WHEN_RESUMED if hasattr(args, name)}
+    # A checkpoint knows its place in an epoch as a number of steps: of another size, rows would be skipped or repeated.
+    micro_batches = args.gradient_accumulation_steps * args.world_size
+    settings["rows_per_step"] = args.per_device_train_batch_size * micro_batches
     if resume is not None and file.is_file():
         before = json.loads(file.read_text(encoding="utf-8"))
         now = json.loads(json.dumps(settings, default=str))

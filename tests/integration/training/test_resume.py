@@ -236,3 +236,12 @@ def test_another_experiment_is_not_continued(flags):
     for name, value in {"weight_decay": 0.1, "max_length": 200, "benchmark": "mllmu", "lora_alpha": 4}.items():
         with pytest.raises(ValueError, match=rf"other settings \({name} .* -> {value}\)"):
             note_start(parse(UnlearnArguments, "", flags(method="gd", **saving, **{name: value})), "checkpoint-1")
+
+
+def test_a_step_keeps_its_number_of_rows(flags):
+    """A checkpoint counts steps: with more rows each, those between would be skipped, with fewer used twice."""
+    note_start(parse(UnlearnArguments, "", flags(method="gd")), None)
+    with pytest.raises(ValueError, match=r"other settings \(rows_per_step 4 -> 8\)"):
+        note_start(parse(UnlearnArguments, "", flags(method="gd", gradient_accumulation_steps=2)), "checkpoint-1")
+    split = {"per_device_train_batch_size": 1, "gradient_accumulation_steps": 4}
+    note_start(parse(UnlearnArguments, "", flags(method="gd", **split)), "checkpoint-1")
