@@ -60,12 +60,14 @@ class PackedRows:
         order: the place in the batch of each row of `sequences`.
         pad_token_id: what lines are filled up with.
         attention: the model's attention code, of `LINE`.
+        window: how many tokens of its row a token sees, itself included; None for all before it.
     """
 
     sequences: list[Packed]
     order: list[int]
     pad_token_id: int
     attention: str
+    window: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,8 @@ def join(batches: Sequence[Mapping[str, Any]]) -> JointPass:
     on_device = torch.stack([*inputs.values(), owners, questions]).to(device)  # one transfer
     *values, owners, questions = on_device
     mask = block_mask(owners, questions)
+    if packed[0].window is not None:
+        mask &= near(values[list(inputs).index("position_ids")], packed[0].window)
     if packed[0].attention == "eager":
         mask = torch.zeros(mask.shape, device=device).masked_fill(~mask, -1e9)
     keep, places = _kept(sequences, starts, width)
@@ -170,6 +174,15 @@ def block_mask(owners: Tensor, questions: Tensor) -> Tensor:
     before = order.unsqueeze(0) <= order.unsqueeze(1)  # (width, width)
     same = owners.unsqueeze(2) == owners.unsqueeze(1)
     return (before & same & ((told == SHARED) | (told == asks))).unsqueeze(1)
+
+
+def near(positions: Tensor, window: int) -> Tensor:
+    """Return (lines, 1, width, width): whether a token is less than `window` places behind another one in its row.
+
+    Args:
+        positions: (lines, width) place of each token in its own row.
+    """
+    return (positions.unsqueeze(2) - positions.unsqueeze(1) < window).unsqueeze(1)
 
 
 def _kept(sequences: Sequence[Packed], starts: Sequence[int], width: int) -> tuple[Tensor, list[Tensor]]:

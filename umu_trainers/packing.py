@@ -51,12 +51,14 @@ class Packer:
         image_token: id of the token that stands for (a piece of) an image.
         pad_token_id: what sequences are filled up with.
         attention: the model's attention code.
+        window: how many tokens of its row a token sees, itself included; None for all before it.
     """
 
-    def __init__(self, image_token: int, pad_token_id: int, attention: str) -> None:
+    def __init__(self, image_token: int, pad_token_id: int, attention: str, window: int | None = None) -> None:
         self.image_token = image_token
         self.pad_token_id = pad_token_id
         self.attention = attention
+        self.window = window
 
     def shared(self, tokens: Tokens) -> int:
         """Return how many tokens there are up to the image's last one; 0 without an image."""
@@ -88,7 +90,7 @@ class Packer:
         order = [place for own in groups for place in own]
         labels = [own for one in sequences for own in one.labels]
         return {
-            "packed": PackedRows(sequences, order, self.pad_token_id, self.attention),
+            "packed": PackedRows(sequences, order, self.pad_token_id, self.attention, self.window),
             "labels": fill([labels[place] for place in invert(order)], IGNORED),
         }
 
@@ -101,16 +103,19 @@ def make_packer(model: Any, builder: PromptBuilder) -> Packer:
             that takes no mask of our own.
     """
     config, processor = model.config, builder.processor
+    text = config.get_text_config()
     token = image_token_id(config, processor)
     if token is None or not can_share_prefix(config, processor):
         raise ValueError(
             f"--pack_by_profile: model type {config.model_type!r} can't be packed; it is for causal models with plain "
             f"positions and full attention, of: {', '.join(FAMILIES)}. Leave it off."
         )
-    attention = config.get_text_config()._attn_implementation
+    attention = text._attn_implementation
     if attention not in LINE:
         raise ValueError(
             f"--pack_by_profile with attn_implementation {attention}: a mask of our own is needed, which only "
             f"{' and '.join(LINE)} take. Choose one of these, or leave pack_by_profile off."
         )
-    return Packer(token, builder.pad_token_id, attention)
+    # Mistral's layers see a window of their row; families that say so layer by layer were refused above.
+    window = None if getattr(text, "layer_types", None) else getattr(text, "sliding_window", None)
+    return Packer(token, builder.pad_token_id, attention, window)

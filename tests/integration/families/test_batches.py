@@ -13,6 +13,8 @@ from PIL import Image
 
 sys.path.insert(0, str(Path(__file__).parent))
 
+DATA = Path(__file__).parents[2] / "fixtures" / "umu_small" / "data"
+
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning")
 
 
@@ -100,3 +102,29 @@ def test_a_tower_of_one_sequence_keeps_no_image_features():
     model, _ = build_pixtral()
     with pytest.raises(ValueError, match=r"--cache_image_features: a pixtral vision tower is not supported.*Leave it"):
         cache_image_features(model, ["language_model"], 1)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("window", [40, 4096])
+def test_packed_rows_keep_to_the_window_of_their_decoder(folder_of, attention, window):
+    """LLaVA-NeXT on Mistral: a mask of our own once took the place of the window's."""
+    from transformers import LlavaNextForConditionalGeneration
+
+    from umu_tasks.benchmarks.sources import open_source
+    from umu_trainers.collator import Collator
+    from umu_trainers.data import training_set
+    from umu_trainers.encoding import RowEncoder
+    from umu_trainers.outputs import run_pass
+    from umu_trainers.packing import make_packer
+
+    folder = folder_of("llava_next")
+    model = LlavaNextForConditionalGeneration.from_pretrained(folder, attn_implementation=attention).float().eval()
+    model.model.language_model.config.sliding_window = window
+    assert model.config.get_text_config() is model.model.language_model.config
+    encoder = RowEncoder(load(folder).builder)
+    rows = training_set("forget", open_source(str(DATA)).load("forget05"), ("mul",)).rows["mul"]
+    assert 40 < min(map(encoder.length, rows)) < 4096
+    packed = Collator(encoder, {}, packer=make_packer(model, encoder.builder)).rows_batch(rows)
+    with torch.no_grad():
+        alone = torch.cat([run_pass(model, Collator(encoder, {}).rows_batch([row])).logps for row in rows])
+        torch.testing.assert_close(run_pass(model, packed).logps, alone, rtol=1e-5, atol=1e-4)

@@ -117,6 +117,14 @@ def test_an_added_mask_says_the_same():
     assert bool((added[~seen] < -1e8).all())
 
 
+def test_a_window_is_counted_in_places_of_the_own_row():
+    """Mistral's: the second question stands far behind the image in the sequence, but not in its row."""
+    seen = join([Packer(IMAGE, 0, "sdpa", window=3).batch([FIRST, SECOND], [[0, 1]])]).inputs["attention_mask"][0, 0]
+    assert [place for place in range(10) if seen[6, place]] == [1, 2, 6], "places 1, 2 and 3 of its row"
+    assert [place for place in range(10) if seen[9, place]] == [7, 8, 9]
+    assert bool(seen.diagonal().all())
+
+
 def test_rows_come_out_in_their_own_order(make_rows):
     """Two people's rows mixed: labels must stand where the objective expects the row."""
     rows = make_rows(4, "mul")  # two to a person
