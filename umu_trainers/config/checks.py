@@ -93,6 +93,10 @@ def check_common(args: CommonArguments, allowed: Mapping[str, tuple[Any, ...]]) 
         if value not in values:
             shown = getattr(value, "value", value)
             raise ValueError(f"--{name} {shown}: not supported for these rows. Leave it at {values[0]}.")
+    if getattr(args.accelerator_config, "dispatch_batches", None):
+        raise ValueError(
+            "--accelerator_config dispatch_batches: not supported, each process makes its own batches. Leave it out."
+        )
 
 
 def _check_ranges(args: CommonArguments) -> None:

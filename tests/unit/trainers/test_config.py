@@ -78,6 +78,7 @@ def unlearn(*flags: str) -> UnlearnArguments:
         (["--max_forget_loss", "-1"], r"--max_forget_loss -1.0: a number of nats above 0 is expected"),
         (["--eval_strategy", "epoch"], r"--eval_strategy epoch: not supported for these rows\. Leave it at no\."),
         (["--use_liger_kernel", "true"], r"--use_liger_kernel True: not supported"),
+        (["--accelerator_config", '{"dispatch_batches": true}'], r"dispatch_batches: not supported, each process"),
         (["--data_seed", "3"], r"--data_seed 3: not supported for these rows"),
         (["--pad_to_multiple_of", "8"], r"--pad_to_multiple_of 8: not supported for these rows"),
         (["--dataloader_persistent_workers", "true"], r"--dataloader_persistent_workers True: not supported"),
