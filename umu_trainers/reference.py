@@ -16,8 +16,11 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
+from PIL import Image
 from torch import nn
 
+from umu_tasks.backend.probe import QUESTION
+from umu_tasks.backend.prompting import PromptBuilder
 from umu_trainers.adapter_switch import AdapterSwitch
 from umu_trainers.model import STARTING_ADAPTER, Start, keep_starting_adapter, load_start
 
@@ -47,19 +50,22 @@ def make_reference(start: Start, args: Any) -> Reference:
     Args:
         start: the model as loaded.
         args: `UnlearnArguments`.
+
+    Raises:
+        ValueError: on `Reference.prepare`, a `reference_model` that reads other inputs than the model.
     """
     if args.reference_model is not None:
-        return FrozenModel(lambda: _load(args.reference_model, args, option="reference_model"))
+        return FrozenModel(lambda: _other(start, args))
     if not args.use_lora:
-        return FrozenModel(lambda: _load(args.model, args))
+        return FrozenModel(lambda: _load(args.model, args).model)
     if start.adapter is None:
         return AdapterOff()
     keep_starting_adapter(start.model)
     return StartingAdapter()
 
 
-def _load(spec: str, args: Any, option: str = "model") -> nn.Module:
-    loaded: nn.Module = load_start(
+def _load(spec: str, args: Any, option: str = "model") -> Start:
+    return load_start(
         spec,
         use_lora=False,
         dtype=args.weights_dtype,
@@ -67,8 +73,43 @@ def _load(spec: str, args: Any, option: str = "model") -> nn.Module:
         attn_implementation=args.attn_implementation,
         trust_remote_code=args.trust_remote_code,
         option=option,
-    ).model
-    return loaded
+    )
+
+
+def _other(start: Start, args: Any) -> nn.Module:
+    """Return the model given with `reference_model`.
+
+    Raises:
+        ValueError: it reads other inputs than the model that is trained, so that the two can't be compared.
+    """
+    other = _load(args.reference_model, args, option="reference_model")
+    found = _difference(start.builder, other.builder)
+    words = [one.model.config.get_text_config().vocab_size for one in (other, start)]
+    if not found and words[0] != words[1]:
+        found = f"a language head for {words[0]} tokens instead of {words[1]}"
+    if found:
+        raise ValueError(
+            f"--reference_model {args.reference_model}: {found}, unlike --model {args.model}. Both get the same "
+            "inputs: give one with the same tokenizer and image processor, such as one trained from the same base."
+        )
+    model: nn.Module = other.model
+    return model
+
+
+def _difference(own: PromptBuilder, other: PromptBuilder) -> str:
+    """Return what differs in the inputs that two processors make, "" if nothing does."""
+    known = other.processor.tokenizer.get_vocab()
+    if any(known.get(token) != number for token, number in own.processor.tokenizer.get_vocab().items()):
+        return "another vocabulary in its tokenizer"
+    prompt, portrait = own.training(QUESTION, has_image=True), Image.new("RGB", (64, 64), (120, 90, 60))
+    mine, its = (one.encode([prompt], [[portrait]], padding_side="right") for one in (own, other))
+    for name in sorted(mine.keys() | its.keys()):
+        shapes = [list(one[name].shape) if name in one else None for one in (mine, its)]
+        if shapes[0] != shapes[1]:
+            return f"{name} of another shape for the same question and image ({shapes[1]}, expected {shapes[0]})"
+        if not torch.equal(mine[name], its[name]):
+            return f"other {name} for the same question and image"
+    return ""
 
 
 class Switched(Reference):

@@ -111,6 +111,7 @@ class SharedPrefix:
             GenerationError: the model's logits are not finite.
         """
         read = self._read(asked)
+        self._check_window(read, asked)
         for portraits in _chunks(
             sorted(read, key=_form), self.portraits, lambda one, other: _form(one) == _form(other)
         ):
@@ -125,6 +126,24 @@ class SharedPrefix:
                 settings, suffixes = batch[0][0], [row[4] for row in batch]
                 decoder = _Decoder(self.checkpoint, states, [row[3] for row in batch], suffixes, settings)
                 yield dict(zip((row[2] for row in batch), decoder.run(), strict=True))
+
+    def _check_window(self, portraits: Sequence[_Portrait], asked: Sequence[Asked]) -> None:
+        """Mistral's decoders may see a window of tokens only: past it, they would have to forget parts of the prefix.
+
+        Raises:
+            CannotShareError: a question with its answer may be longer than the window.
+        """
+        window = getattr(self.checkpoint.model.config.get_text_config(), "sliding_window", None)
+        longest = max(
+            portrait.prefix.numel() + suffix.numel() + asked[place].settings.max_new_tokens
+            for portrait in portraits
+            for place, suffix in portrait.suffixes.items()
+        )
+        if window is not None and longest > window:
+            raise CannotShareError(
+                f"a question with its answer takes up to {longest} tokens, and the decoder sees {window} at a time "
+                f"(sliding_window)"
+            )
 
     # ---- tokens -------------------------------------------------------------------------------------------------
 

@@ -128,3 +128,14 @@ def test_packed_rows_keep_to_the_window_of_their_decoder(folder_of, attention, w
     with torch.no_grad():
         alone = torch.cat([run_pass(model, Collator(encoder, {}).rows_batch([row])).logps for row in rows])
         torch.testing.assert_close(run_pass(model, packed).logps, alone, rtol=1e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("window", [40, 4096])
+def test_shared_portraits_keep_to_the_window_of_their_decoder(folder_of, window, caplog):
+    """Past a window the prefix would be cut: such questions bring their own image, and it is said."""
+    checkpoint = load(folder_of("llava_next"))
+    checkpoint.model.config.get_text_config().sliding_window = window
+    images = [portrait(64, 64), portrait(48, 64)]
+    plain = answers(checkpoint, images, 1, share_images=False)
+    assert answers(checkpoint, images, 4, share_images=True) == plain
+    assert (f"the decoder sees {window} at a time" in caplog.text) is (window == 40)

@@ -91,6 +91,24 @@ def test_reference_model_is_the_one_given(flags, seen, checkpoint, tmp_path):
         torch.testing.assert_close(run_pass(model, batch).logps, seen[0][1].logps, rtol=1e-4, atol=1e-4)
 
 
+def test_reference_model_that_reads_other_inputs(flags):
+    """NPO on text would compare log-probabilities of other tokens and say nothing."""
+    with pytest.raises(ValueError, match=r"--reference_model mini: another vocabulary in its tokenizer, unlike"):
+        unlearn.main(flags(method="npo", reference_model="mini", modality="uni"))
+
+
+def test_reference_model_with_other_images(flags, checkpoint, tmp_path):
+    from transformers import AutoProcessor
+
+    other = tmp_path / "other"
+    shutil.copytree(checkpoint, other)
+    processor = AutoProcessor.from_pretrained(other)
+    processor.image_processor.image_mean = [0.1, 0.2, 0.3]
+    processor.save_pretrained(other)
+    with pytest.raises(ValueError, match=r"other pixel_values for the same question and image, unlike --model"):
+        unlearn.main(flags(method="npo", reference_model=other))
+
+
 @pytest.mark.parametrize("use_lora", [False, True])
 @pytest.mark.parametrize("method", ["npo", "dpo"])
 def test_stored_log_probabilities_change_nothing_but_the_time(flags, record, weights, tmp_path, method, use_lora):
