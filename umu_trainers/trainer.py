@@ -14,6 +14,7 @@ from accelerate.utils import is_peft_model
 from datasets import Dataset
 from torch import Tensor
 from torch.utils.data import Sampler, SequentialSampler
+from transformers import set_seed
 from transformers.trainer import TRAINING_ARGS_NAME
 from trl import SFTTrainer
 
@@ -57,6 +58,7 @@ class PassTrainer(SFTTrainer):
         self, model: Any, processor: Any, args: CommonArguments, plan: EpochPlan, collator: Collator, lora: Any = None
     ) -> None:
         self.logged: Parts = defaultdict(lambda: torch.zeros(2, device=self.args.device))
+        set_seed(args.seed)  # older TRL makes the adapter before anything has set it
         super().__init__(
             model=model,
             args=args,
@@ -67,6 +69,8 @@ class PassTrainer(SFTTrainer):
             peft_config=lora,
         )
         self.train_dataset = plan
+        # transformers before 5.19 asks this instead of loss_is_scaled_for_ga; Qwen's and Gemma's models say no.
+        self.model_accepts_loss_kwargs = True
         self._require_whole_weights()
         self._finish_gradients_once()
 

@@ -30,6 +30,9 @@ class CommonArguments(SFTConfig):
             "on), or `mini` for the packaged UMU-mini base model."
         },
     )
+    trust_remote_code: bool = field(  # TRL has this setting since 1.7 only
+        default=False, metadata={"help": "Run Python code that comes with the model."}
+    )
     train: list[str] = field(
         default_factory=lambda: ["language_model"],
         metadata={"help": f"Parts of the model to train, any of: {', '.join(PARTS)}. All else stays frozen."},
