@@ -15,9 +15,11 @@ DISTRIBUTION = "umu-bench"
 # Why a version is refused, where the bound alone does not say it.
 REASONS = {
     "filelock": "lmms-eval imports filelock._api, which filelock 4 removed",
-    "transformers": "the processors, caches and chat templates of transformers 5 are used",
-    "huggingface_hub": "its errors and offline switch changed in 1.0",
+    "transformers": "5.6 is the first whose accumulated gradients are right; version 6 is not known",
+    "huggingface_hub": "transformers 5 needs it",
     "trl": "the trainers build on TRL 1",
+    "datasets": "TRL 1 needs it",
+    "pyarrow": "datasets needs it",
     "deepspeed": "ZeRO-3 with adapters and gradient checkpointing fails before 0.19.3",
 }
 # What each is for, and the versions that work.
