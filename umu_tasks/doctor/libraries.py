@@ -15,7 +15,7 @@ DISTRIBUTION = "umu-bench"
 # Why a version is refused, where the bound alone does not say it.
 REASONS = {
     "filelock": "lmms-eval imports filelock._api, which filelock 4 removed",
-    "transformers": "5.6 is the first whose accumulated gradients are right; version 6 is not known",
+    "transformers": "before 5.6, accumulated gradients are too small; 6 is not tested",
     "huggingface_hub": "transformers 5 needs it",
     "trl": "the trainers build on TRL 1",
     "datasets": "TRL 1 needs it",

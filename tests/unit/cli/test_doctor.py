@@ -6,7 +6,9 @@ import json
 import socket
 import threading
 import time
+import tomllib
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
@@ -17,8 +19,10 @@ from umu_tasks.doctor.command import examine
 from umu_tasks.doctor.data import check_source
 from umu_tasks.doctor.deadline import within
 from umu_tasks.doctor.hub import check_hub, check_reach
-from umu_tasks.doctor.libraries import check_fit, check_libraries, check_plugin, requirements
+from umu_tasks.doctor.libraries import OPTIONAL, REASONS, check_fit, check_libraries, check_plugin, requirements
 from umu_tasks.doctor.machine import check_accelerator, check_disk, check_memory
+
+ROOT = Path(__file__).parents[3]
 
 
 def states(findings):
@@ -52,6 +56,17 @@ def test_a_version_known_to_be_bad_is_named_with_reason_and_fix(have, state, tex
     assert finding.state == state
     assert text in finding.text
     assert ('pip install "filelock<4"' in finding.to_do) == (state == "failed")
+
+
+def test_what_it_says_of_versions_is_what_the_project_declares():
+    """A reason for a library that is not needed is never shown; another bound than the package's would mislead."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    declared = {one.name: one for one in map(Requirement, project["dependencies"])}
+    assert REASONS.keys() <= declared.keys()
+    assert [one for one in OPTIONAL if one.startswith("deepspeed")] == project["optional-dependencies"]["deepspeed"]
+    (_, finding, *_) = check_libraries(lambda name: "5.5.4", [declared["transformers"]])
+    assert finding.state == "failed"
+    assert "accumulated gradients are too small" in finding.text
 
 
 def test_a_hub_that_does_not_answer_is_a_warning_with_what_to_do():
