@@ -32,7 +32,7 @@ ROOT = Path(__file__).parents[1]
 CHOICES = ("lowest", "newest", "here")
 # One step of each objective on a LLaVA and on grid-based models, through the training script.
 TESTS = ("tests/integration/families/test_methods.py",)
-TOOLS = ("pytest", "pytest-timeout", "num2words")  # num2words: SmolVLM's processor
+TOOLS = ("pytest", "pytest-timeout", "hypothesis", "num2words")  # num2words: SmolVLM's processor
 LINKED = ("torch", "torchvision")
 LINKED_WITH = ("nvidia-", "cuda-", "triton")  # what only PyTorch needs, and is large
 SHOWN = ("transformers", "trl", "peft", "accelerate", "datasets", "huggingface-hub", "tokenizers", "torch")
