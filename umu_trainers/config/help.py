@@ -8,7 +8,7 @@ from typing import Any
 # Title -> settings, in the order shown. All others are shown by --help_all only.
 GROUPS: dict[str, tuple[str, ...]] = {
     "start, data and output": (
-        "model", "benchmark", "data", "output_dir", "resume_from_checkpoint",
+        "model", "trust_remote_code", "benchmark", "data", "output_dir", "resume_from_checkpoint",
     ),
     "what is forgotten, and how": (
         "method", "forget_ratio", "modality", "alpha", "beta", "gamma", "npo_beta", "method_kwargs", "retain_modality",
