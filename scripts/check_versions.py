@@ -4,7 +4,7 @@ Makes an environment of each kind, installs this repository in it, runs tests, a
 
     python scripts/check_versions.py                      # lowest, then newest
     python scripts/check_versions.py here                 # the environment that runs this script, as it is
-    python scripts/check_versions.py lowest --set transformers==5.3.0 trl==1.2.0      # all others the oldest
+    python scripts/check_versions.py lowest --set transformers==5.12.0 trl==1.8.0      # all others the oldest
 
 PyTorch is not downloaded: the environments get hard links to the one that runs this script.
 """
@@ -65,7 +65,7 @@ def pin(text: str) -> tuple[str, str]:
         wanted = None
     bounds = list(wanted.specifier) if wanted else []
     if wanted is None or len(bounds) != 1 or bounds[0].operator != "==":
-        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME==VERSION, such as transformers==5.3.0")
+        raise argparse.ArgumentTypeError(f"{text!r} is not of the form NAME==VERSION, such as transformers==5.12.0")
     return canonicalize_name(wanted.name), bounds[0].version
 
 
