@@ -36,6 +36,16 @@ class Case:
     settings: Mapping[str, Any]
 
 
+def missing_start(config: SweepConfig) -> str:
+    """Return a sentence if the start model is a folder that is not there, "" otherwise; nothing is asked on the hub."""
+    name = str(config.shared["model"])
+    path = Path(name).expanduser()
+    is_hub_id = name.count("/") <= 1 and name[0] not in ".~/" and not (path.parts[1:] and path.parent.is_dir())
+    if path.exists() or is_hub_id:  # `mini` looks like one
+        return ""
+    return f"The start model {name} is not there: train it first, or set model under fixed."
+
+
 def cases(config: SweepConfig) -> list[Case]:
     """Return the settings to try: each method's at every end of what is searched."""
     found = []

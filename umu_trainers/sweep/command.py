@@ -52,6 +52,7 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def run(arguments: argparse.Namespace) -> int:
     """Run the sweep; returns the exit status."""
     from umu_trainers.early import find_config
+    from umu_trainers.sweep.check import missing_start
     from umu_trainers.sweep.config import read_config
 
     config = read_config(find_config(str(arguments.config)), arguments.out)
@@ -61,13 +62,18 @@ def run(arguments: argparse.Namespace) -> int:
         return _report(config, open_studies(config, create=False))
     gpus = workers(arguments.gpus, arguments.jobs)
     _check(config, len(gpus))
+    missing = missing_start(config)
     if arguments.dry_run:
         from umu_trainers.sweep.studies import finished_before
 
         done = finished_before(config)
         print(plan(config, gpus))
         print("nothing is finished yet" if done is None else f"{done} of these trials are finished already")
+        if missing:
+            print(missing)
         return 0
+    if missing:
+        raise config.file.problem("model", missing)
     return _sweep(config, gpus)
 
 
@@ -126,8 +132,8 @@ def plan(config: SweepConfig, gpus: Sequence[str | None]) -> str:
     on = f", GPUs {', '.join(one for one in gpus if one)}" if any(gpus) else ""
     return "\n".join(
         [
-            f"sweep {config.name}: {config.trials} trials each of {len(config.methods)} methods ({total} in all) and "
-            f"the start model; {len(gpus)} at a time{on}; sampler {config.sampler}; "
+            f"sweep {config.name}: {len(config.methods)} method(s) with {config.trials} trial(s) each, {total} in all, "
+            f"and the start model; {len(gpus)} at a time{on}; sampler {config.sampler}; "
             f"storage {shown_storage(config.storage)}",
             *searched,
         ]

@@ -271,3 +271,31 @@ def test_a_damaged_journal_is_named(config, sweep, tmp_path) -> None:
 def test_a_sweep_that_was_never_run_has_no_report(config, sweep) -> None:
     said = sweep(config(), "--report_only", status=2)
     assert "nothing to report" in said
+
+
+def test_a_start_model_that_is_not_there_is_told_at_once(config, sweep, tmp_path) -> None:
+    """Not after the minutes that the evaluator takes to say so; a dry run may come before it is trained."""
+    file = config(fixed={"model": str(tmp_path / "target")})
+    assert f"The start model {tmp_path / 'target'} is not there" in sweep(file, "--dry_run")
+    assert f"The start model {tmp_path / 'target'} is not there" in sweep(file, status=2)
+    assert "[1/" not in sweep(file, status=2)
+
+
+@pytest.mark.parametrize(
+    ("model", "is_missing"),
+    [
+        ("mini", False),
+        ("owner/name", False),
+        ("./x", True),
+        ("runs/mini/sft", True),
+        ("here/sft", True),
+        ("here", False),
+    ],
+)
+def test_what_looks_like_a_folder(config, tmp_path, monkeypatch, model, is_missing) -> None:
+    from umu_trainers.sweep.check import missing_start
+    from umu_trainers.sweep.config import read_config
+
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "here").mkdir()
+    assert bool(missing_start(read_config(config(fixed={"model": model})))) is is_missing
