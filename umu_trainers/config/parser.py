@@ -8,7 +8,7 @@ import dataclasses
 import sys
 import warnings
 from collections.abc import Sequence
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar, get_args, get_type_hints
 
 from trl import TrlParser
 
@@ -48,10 +48,29 @@ def _with_help(one: Any, text: str | None) -> Any:
     return changed
 
 
+def wrong_kind(name: str, value: Any, kind: Any) -> str:
+    """Return what is wrong with a setting from a file, "" if nothing; argparse looks at texts only.
+
+    Args:
+        kind: the setting's type hint.
+    """
+    kinds = set(get_args(kind) or (kind,)) - {type(None)}
+    if kinds == {int} and (isinstance(value, bool) or not isinstance(value, int | str | None)):
+        return f"{name} {value}: a whole number is expected."
+    if kinds == {float} and (isinstance(value, bool) or not isinstance(value, float | int | str | None)):
+        return f"{name} {value}: a number is expected."
+    if kinds == {bool} and value not in (True, False, None, "true", "false", "True", "False"):
+        return f"{name} {value}: true or false is expected."
+    return ""
+
+
 def parse(arguments: type[Arguments], description: str, argv: Sequence[str] | None = None) -> Arguments:
     """Return the settings from `--config FILE …` and the flags of `argv` (None: the process's).
 
     Of several files a later one wins, and a flag wins over all of them.
+
+    Raises:
+        ValueError: a file has a value of another kind than the setting's.
     """
     # TRL's own default; the new name does not exist yet in all versions we support.
     warnings.filterwarnings("ignore", message="`gradient_checkpointing` is deprecated", category=FutureWarning)
@@ -67,6 +86,11 @@ def parse(arguments: type[Arguments], description: str, argv: Sequence[str] | No
         allow_abbrev=False,  # a misspelt flag must not be taken for another one
     )
     parser.add_argument("--help_all", action="help", help="show all settings, those of TRL and transformers too")
-    parser.set_defaults_with_config(**read_configs(files, {one.name for one in dataclasses.fields(arguments)}))
+    found = read_configs(files, {one.name for one in dataclasses.fields(arguments)})
+    kinds = get_type_hints(arguments)
+    for name, value in found.items():
+        if text := wrong_kind(name, value, kinds[name]):
+            raise ValueError(f"{', '.join(files)}: {text}")
+    parser.set_defaults_with_config(**found)
     (parsed,) = parser.parse_args_into_dataclasses(rest)
     return parsed

@@ -14,7 +14,7 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, get_type_hints
 
 import yaml
 
@@ -85,12 +85,13 @@ def first_problem(found: Sequence[Case], folder: Path) -> dict[str, str] | None:
         folder: where the settings are written for the trainer's parser.
     """
     from umu_trainers.config import UnlearnArguments
+    from umu_trainers.config.parser import wrong_kind
 
     known = {one.name for one in dataclasses.fields(UnlearnArguments)}
     kinds = get_type_hints(UnlearnArguments)
     for one in found:
         for name, value in one.settings.items():
-            if name in known and (text := _wrong_kind(name, value, kinds[name])):
+            if name in known and (text := wrong_kind(name, value, kinds[name])):
                 return {"key": one.key, "text": text}
             if name not in known:
                 text = f"unlearn.py has no setting {name}.{nearest(name, known)} Its --help_all lists all."
@@ -99,16 +100,6 @@ def first_problem(found: Sequence[Case], folder: Path) -> dict[str, str] | None:
         if reason := _refused(one.settings, folder):
             return {"key": one.key, "text": reason}
     return None
-
-
-def _wrong_kind(name: str, value: Any, kind: Any) -> str:
-    """Return what is wrong with a value that the parser takes from a file as it stands, "" if nothing."""
-    kinds = set(get_args(kind) or (kind,)) - {type(None)}
-    if kinds == {int} and (isinstance(value, bool) or not isinstance(value, int | str | None)):
-        return f"{name} {value}: a whole number is expected."
-    if kinds == {bool} and value not in (True, False, None, "true", "false", "True", "False"):
-        return f"{name} {value}: true or false is expected."
-    return ""
 
 
 def _refused(settings: Mapping[str, Any], folder: Path) -> str:

@@ -99,7 +99,7 @@ def markdown(
             to_markdown(trials_table(records, front)),
             "## What the columns are",
             "\n".join(f"- **{name}**: {one.described()}" for name, one in config.objectives.items()),
-            "Scores are percent (gap: percentage points), below them 95 % intervals by bootstrap over people.",
+            "Scores are percent (gap: percentage points), with 95 % intervals by bootstrap over people.",
         ]
     ) + "\n"  # fmt: skip
 

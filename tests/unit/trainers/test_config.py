@@ -176,6 +176,23 @@ def test_unknown_setting_in_the_file_is_named(tmp_path):
         unlearn("--config", str(file))
 
 
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("lora_r: 8.5", "lora_r 8.5: a whole number is expected"),
+        ("per_device_train_batch_size: yes", "per_device_train_batch_size True: a whole number is expected"),
+        ("alpha: [1]", r"alpha \[1\]: a number is expected"),
+        ("use_lora: 2", "use_lora 2: true or false is expected"),
+    ],
+)
+def test_values_of_another_kind_in_the_file(tmp_path, line, said):
+    """YAML gives numbers, which argparse takes as they stand: 8.5 ended in PEFT, after the model was loaded."""
+    file = tmp_path / "c.yaml"
+    file.write_text(f"method: ga\n{line}\n")
+    with pytest.raises(ValueError, match=rf"c\.yaml: {said}"):
+        unlearn("--config", str(file))
+
+
 @pytest.mark.parametrize("arguments", [UnlearnArguments, SFTArguments])
 def test_help_shows_every_setting_of_ours_once_and_few_of_others(capsys, monkeypatch, arguments):
     """A newcomer looks for the method, and finds it before the fifth setting of a learning-rate schedule."""
