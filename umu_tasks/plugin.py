@@ -15,7 +15,7 @@ import inspect
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -145,25 +145,35 @@ def _refusing_unknown_names(match_tasks: Callable[..., list[str]]) -> Callable[.
                     f"no task {name!r}. Groups: {', '.join(groups)}. Each but the suites has _cls, _cloze and _gen; "
                     "`umu tasks` lists them all."
                 )
-        ours_found = [match[1] for name in found if (match := _OUR_NAME.fullmatch(name))]
+        ours_found = [name for name in found if _OUR_NAME.fullmatch(name)]
         if ours_found:
             preflight.expect_our_tasks()
-        for benchmark in sorted(set(ours_found)):
-            _check_data(benchmark)
+            _check_data(ours_found)
         return found
 
     return checked
 
 
-def _check_data(benchmark: str) -> None:
-    """End the program if the benchmark's variable names no data: lmms-eval opens them when the model is loaded only."""
+def _check_data(names: Sequence[str]) -> None:
+    """End the program if tasks have no data in a folder: lmms-eval opens data only after it has loaded the model.
+
+    The embedded data are always there; the hub is asked in its turn.
+    """
     from umu_tasks.benchmarks.errors import DataError
     from umu_tasks.benchmarks.sources import open_source, variable_of
+    from umu_tasks.report.leaves import leaves_of
 
-    if os.environ.get(variable_of(benchmark), "mini") == "mini":  # "mini" is always there; the hub is asked in its turn
-        return
+    splits: dict[str, set[str]] = {}
+    for leaf in leaves_of(names):
+        splits.setdefault(leaf.benchmark, set()).add(leaf.split)
     try:
-        open_source(benchmark=benchmark)
+        for benchmark, wanted in sorted(splits.items()):
+            if os.environ.get(variable_of(benchmark), "mini") == "mini":
+                continue
+            source = open_source(benchmark=benchmark)
+            if source.kind == "folder":
+                for split in sorted(wanted):
+                    source.resolve(split)
     except DataError as error:
         raise EvaluationAborted(str(error)) from error
 

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import umu_tasks
+from umu_tasks.report.leaves import leaves_of
 from umu_trainers.early import CHOICES, FORGET_RATIOS, HERE, read_configs
 from umu_trainers.sweep import space
-from umu_trainers.sweep.objectives import Objective, leaves_of, read_objectives
+from umu_trainers.sweep.objectives import Objective, read_objectives
 from umu_trainers.sweep.problems import ConfigFile
 from umu_trainers.sweep.pruning import Rule, read_rule
 

@@ -7,15 +7,13 @@ gap      (minimised)  how far apart the two modalities are on the forget set, it
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from umu_tasks.benchmarks.instances import TASKS, Task
-from umu_tasks.benchmarks.names import ANY_BENCHMARK
-from umu_tasks.benchmarks.splits import is_to_be_forgotten, retain_split
-from umu_tasks.report.leaves import LeafName, parse_leaf
+from umu_tasks.benchmarks.splits import is_to_be_forgotten
+from umu_tasks.report.leaves import leaves_of
 from umu_tasks.scoring.metrics import metric_names
 from umu_trainers.sweep.problems import ConfigFile
 
@@ -25,8 +23,6 @@ METRICS = ("both", "mul", "uni", "any", "all")
 RULES = ("default", "official", "strict")
 _KINDS = ("forget", "test", "retain", "real")
 _DEFAULT_SPLITS = {"forget": ("forget",), "utility": ("retain", "real"), "gap": ("forget",)}
-_SUITE = re.compile(rf"({ANY_BENCHMARK})(\d\d)(_0shot)?")
-_GROUP = re.compile(rf"({ANY_BENCHMARK})_((?:forget|retain|test)\d\d|real|full)(_0shot)?")
 
 
 @dataclass(frozen=True)
@@ -109,25 +105,3 @@ def _objective(file: ConfigFile, key: str, name: str, found: Any) -> Objective:
     if metric in ("any", "all") and "gen" in tasks:
         raise file.problem(f"{key}.tasks", f"metric {metric} is for right and wrong answers, which gen does not have.")
     return Objective(metric, tasks, splits, file.choice(f"{key}.rule", given.get("rule", "default"), RULES))
-
-
-def leaves_of(tasks: Sequence[str]) -> list[LeafName]:
-    """Return the leaf tasks that our names among `tasks` stand for: suites, groups and leaves."""
-    leaves: list[LeafName] = []
-    for name in tasks:
-        if leaf := parse_leaf(name):
-            leaves.append(leaf)
-            continue
-        for benchmark, split, form in _splits_of(name):
-            leaves += [LeafName(benchmark, split, task, form) for task in TASKS]
-    return leaves
-
-
-def _splits_of(name: str) -> list[tuple[str, str, str]]:
-    if match := _GROUP.fullmatch(name):
-        return [(match[1], match[2], (match[3] or "").strip("_"))]
-    if match := _SUITE.fullmatch(name):
-        forget = f"forget{match[2]}"
-        test = (f"test{match[2]}",) if match[1] == "mllmu" else ()
-        return [(match[1], one, (match[3] or "").strip("_")) for one in (forget, *test, retain_split(forget), "real")]
-    return []

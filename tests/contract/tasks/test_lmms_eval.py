@@ -115,6 +115,21 @@ def test_data_that_are_not_there_are_told_before_a_model_is_loaded(task_manager,
     assert manager.match_tasks(["mllmu_real_cls"]) == ["mllmu_real_cls"]
 
 
+def test_a_split_that_is_not_there_is_told_before_a_model_is_loaded(task_manager, monkeypatch, tmp_path):
+    """A company's data have no real people: the suite needs them, the forget set alone does not."""
+    import shutil
+
+    from umu_tasks.benchmarks.sources import open_source
+    from umu_tasks.tasks.abort import EvaluationAborted
+
+    manager = task_manager[0]()
+    shutil.copytree(open_source("mini").folder, tmp_path / "people", ignore=shutil.ignore_patterns("*[Rr]eal*"))
+    monkeypatch.setenv("UMU_DATA", str(tmp_path / "people"))
+    assert manager.match_tasks(["umu_forget05", "umu_retain95_cls"])
+    with pytest.raises(EvaluationAborted, match=r"real"):
+        manager.match_tasks(["umu05"])
+
+
 def test_unsupported_lmms_eval_is_told_and_costs_nobody_their_models(monkeypatch, caplog):
     """lmms-eval drops the models of all plugins if one raises."""
     from lmms_eval.tasks import TaskManager
