@@ -13,7 +13,8 @@ import pytest
 import torch
 
 from umu_tasks.benchmarks.sources import open_source
-from umu_trainers import layout, objectives, sft, trainer, unlearn
+from umu_trainers import layout, objectives, sft, unlearn
+from umu_trainers.adapter_switch import AdapterSwitch
 from umu_trainers.collator import Collator
 from umu_trainers.data import load_refusals, training_set
 from umu_trainers.encoding import RowEncoder
@@ -283,8 +284,8 @@ def test_leaving_out_double_casts_changes_no_number(flags, record, weights, tmp_
     """bf16 to float32 and back is the same number: the weights must be equal to the last digit."""
     settings = {"method": "npo", "use_lora": True, "lora_r": 4, "lora_dropout": 0, "bf16": True, "max_steps": 3}
     entered = []
-    inner = trainer.disable_input_dtype_casting
-    monkeypatch.setattr(trainer, "disable_input_dtype_casting", lambda model: entered.append(1) or inner(model))
+    inner = AdapterSwitch.without_input_casts
+    monkeypatch.setattr(AdapterSwitch, "without_input_casts", lambda self: entered.append(1) or inner(self))
     unlearn.main(flags(**settings, gradient_checkpointing=False))
     assert len(entered) == 3
     monkeypatch.setattr(unlearn.UnlearnTrainer, "_without_double_casts", lambda self: nullcontext())
