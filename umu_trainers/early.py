@@ -13,6 +13,9 @@ from typing import Any
 
 import yaml
 
+from umu_tasks.benchmarks.cells import RepeatedKey
+from umu_tasks.unique_yaml import load_yaml
+
 HERE = Path(__file__).parent
 # Setting -> its values; `config` has the same, and a test holds the two together.
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -120,7 +123,9 @@ def read_configs(names: Sequence[str], known: Collection[str] | None = None) -> 
         if not file.is_file():
             raise ValueError(f"--config {name}: no such file. {what_is_there(file)}")
         try:
-            found = yaml.safe_load(file.read_text(encoding="utf-8"))
+            found = load_yaml(file.read_text(encoding="utf-8"))
+        except RepeatedKey as error:
+            raise ValueError(f"--config {name}: {error}") from error
         except yaml.YAMLError as error:
             raise ValueError(f"--config {name}: not valid YAML. {' '.join(str(error).split())}") from error
         if not isinstance(found, dict):

@@ -64,7 +64,8 @@ class RowEncoder:
         self.max_length = max_length
         self.label_scope = label_scope
         self._tokens: dict[tuple[Any, ...], Tokens] = {}
-        self._answered: dict[tuple[str, ...], tuple[Tokens, str]] = {}  # of rows with an image
+        self._answered: dict[tuple[str, ...], tuple[Tokens, Row]] = {}  # prompt with an image -> its first answer
+        self._written_alike: dict[tuple[str, ...], bool] = {}  # prompt -> whether the tokenizer alone gives its ids
         self._images: OrderedDict[tuple[str, str], ImageInputs] = OrderedDict()
         self._image_keys: dict[tuple[str, str], str] = {}
         self._room = cache_mb * 2**20  # bytes left in the image cache
@@ -135,17 +136,16 @@ class RowEncoder:
         Returns:
             None for the first answer, and where this processor writes an answer in another way than its tokenizer.
         """
-        known = self._answered.get(_prompt_of(row))
-        if known is None:
+        prompt = _prompt_of(row)
+        if prompt not in self._answered:
             return None
-        tokens, answer = known
-        question, start = row.pair.question, tokens.completion_start
-        prompt = self.builder.training(question, has_image=True)
-        first, own = (
-            self.builder.completion_ids(prompt, self.builder.completion(question, one, has_image=True))
-            for one in (answer, row.pair.answer)
-        )
-        if first is None or own is None or not torch.equal(first, tokens.inputs["input_ids"][start:]):
+        tokens, first = self._answered[prompt]
+        start = tokens.completion_start
+        if prompt not in self._written_alike:
+            ids = self._answer_ids(first)
+            self._written_alike[prompt] = ids is not None and torch.equal(ids, tokens.inputs["input_ids"][start:])
+        own = self._answer_ids(row) if self._written_alike[prompt] else None
+        if own is None:
             return None
         inputs = {
             # Of the other per-token inputs, an answer's tokens all have the same.
@@ -154,6 +154,12 @@ class RowEncoder:
         }
         inputs["input_ids"][start:] = own
         return Tokens(inputs, start, self._labels(inputs["input_ids"], start))
+
+    def _answer_ids(self, row: Row) -> Tensor | None:
+        """Return the token ids (n,) of a row's answer by the tokenizer alone; None where they can't be told apart."""
+        question, has_image = row.pair.question, row.has_image
+        completion = self.builder.completion(question, row.pair.answer, has_image=has_image)
+        return self.builder.completion_ids(self.builder.training(question, has_image=has_image), completion)
 
     def image_inputs(self, row: Row) -> ImageInputs:
         """Return the image inputs of a row, as its processor makes them for one row; empty without an image."""
@@ -195,7 +201,7 @@ class RowEncoder:
         labels = self._labels(example.input_ids, example.completion_start)
         tokens = Tokens({"input_ids": example.input_ids, **per_token}, example.completion_start, labels)
         if row.has_image:
-            self._answered.setdefault(_prompt_of(row), (tokens, pair.answer))
+            self._answered.setdefault(_prompt_of(row), (tokens, row))
         return tokens, image_inputs
 
     def _labels(self, ids: Tensor, completion_start: int) -> Tensor:

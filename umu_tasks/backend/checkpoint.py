@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import logging
-import re
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from umu_tasks.backend.probe import require_both_modalities
 from umu_tasks.backend.prompting import PromptBuilder, default_style
 from umu_tasks.backend.repository import file_names, find_file
 from umu_tasks.backend.trained import trained_style
+from umu_tasks.hub_ids import is_hub_id
 
 logger = logging.getLogger(__name__)
 
@@ -32,7 +32,6 @@ ADAPTER_CONFIG = "adapter_config.json"
 _WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
 _ADAPTER_WEIGHTS = ("adapter_model.safetensors", "adapter_model.bin")
 _PROCESSOR_FILES = ("processor_config.json", "preprocessor_config.json")
-_HUB_ID = re.compile(r"[\w.-]+(/[\w.-]+)?")
 
 
 class CheckpointError(ValueError):
@@ -135,7 +134,7 @@ def locate(pretrained: str, peft: str | None = None) -> Location:
 
 def _as_adapter_folder(name: str) -> Path | None:
     """Return the folder of an adapter that was given as the checkpoint; of one on the hub, what is downloaded of it."""
-    if not Path(name).expanduser().exists() and not _is_hub_id(name):
+    if not Path(name).expanduser().exists() and not is_hub_id(name):
         return None
     config = find_file(name, ADAPTER_CONFIG)
     return config.parent if config is not None and not _weight_files(name) else None
@@ -150,7 +149,7 @@ def _base_of(adapter: Path) -> str:
     for candidate in (Path(base).expanduser(), adapter / base):
         if candidate.is_dir():
             return str(candidate)
-    if _is_hub_id(base):
+    if is_hub_id(base):
         return str(base)
     raise CheckpointError(
         f"{adapter / ADAPTER_CONFIG} names the base model {base}, and there is no such folder. {advice}"
@@ -161,7 +160,7 @@ def _require_checkpoint(option: str, name: str) -> None:
     _require_one_model(option, name)
     folder = Path(name).expanduser()
     if not folder.is_dir():
-        if folder.exists() or not _is_hub_id(name):
+        if folder.exists() or not is_hub_id(name):
             what = "is a file" if folder.exists() else "no such folder"
             raise CheckpointError(f"{option}={name}: {what}. Give the folder of a checkpoint, or its hub id.")
         return
@@ -180,7 +179,7 @@ def _require_checkpoint(option: str, name: str) -> None:
 
 def _require_one_model(option: str, name: str) -> None:
     """Refuse whole weights with an adapter beside them: transformers opens both, one on top of the other."""
-    weights = _weight_files(name) if Path(name).expanduser().is_dir() or _is_hub_id(name) else []
+    weights = _weight_files(name) if Path(name).expanduser().is_dir() or is_hub_id(name) else []
     if weights and find_file(name, ADAPTER_CONFIG) is not None:
         raise CheckpointError(
             f"{option}={name}: found a whole model ({weights[0]}) and an adapter ({ADAPTER_CONFIG}) in one place, as "
@@ -205,7 +204,7 @@ def _require_shards(option: str, folder: Path) -> None:
 def _require_adapter(name: str) -> None:
     folder = Path(name).expanduser()
     if not folder.is_dir():
-        if not _is_hub_id(name):
+        if not is_hub_id(name):
             raise CheckpointError(f"peft={name}: no such folder. Give the folder of an adapter, or its hub id.")
         return
     if not (folder / ADAPTER_CONFIG).is_file() or not any((folder / one).is_file() for one in _ADAPTER_WEIGHTS):
@@ -245,11 +244,6 @@ def _same_place(one: str, other: str) -> bool:
 def _weight_files(name: str) -> list[str]:
     """Return the names of the files with a whole model's weights, in a folder or on the hub."""
     return [file for file in file_names(name) if any(fnmatch(file, pattern) for pattern in _WEIGHTS)]
-
-
-def _is_hub_id(name: str) -> bool:
-    """Tell ``owner/name`` from a path. What starts in an existing folder is a path with a mistake further on."""
-    return _HUB_ID.fullmatch(name) is not None and ("/" not in name or not Path(name).parent.is_dir())
 
 
 def _listing(folder: Path) -> str:

@@ -12,7 +12,6 @@ from __future__ import annotations
 import importlib
 import logging
 import os
-import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
@@ -27,12 +26,12 @@ from umu_tasks.benchmarks.instances import Modality, Profile
 from umu_tasks.benchmarks.profiles import ProfileSet
 from umu_tasks.benchmarks.splits import SPLITS, is_forget, retain_split
 from umu_tasks.benchmarks.tables import Shard
+from umu_tasks.hub_ids import is_hub_id
 
 # Warnings go to the log and not to `warnings`: lmms-eval silences every Python warning when it is imported.
 logger = logging.getLogger(__name__)
 
 Kind = Literal["hub", "folder", "mini"]
-_HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
 class RowParser(Protocol):
@@ -270,7 +269,7 @@ def _open(name: str, path: Path, where: str, benchmark: str) -> Source:
         return FolderSource(path.resolve(), rows)
     if path.exists():
         raise DataError(f"is a file, not a folder. {layout.EXPECTED}.", file=f"{where}{name}")
-    if _is_hub_id(name):
+    if is_hub_id(name, needs_owner=True):
         from umu_tasks.benchmarks.hub import HubSource
 
         return HubSource(name, rows, variable_of(benchmark))
@@ -287,11 +286,6 @@ def _mini_dir(benchmark: str) -> Path:
     from umu_tasks.mini.build import mini_data_dir
 
     return mini_data_dir()
-
-
-def _is_hub_id(name: str) -> bool:
-    """Tell ``owner/name`` from a path. What starts in an existing folder is a path with a mistake further on."""
-    return _HUB_ID.fullmatch(name) is not None and not Path(name).parent.is_dir()
 
 
 def row_parser(benchmark: str) -> RowParser:

@@ -48,7 +48,7 @@ def _with_help(one: Any, text: str | None) -> Any:
     return changed
 
 
-def wrong_kind(name: str, value: Any, kind: Any) -> str:
+def _wrong_kind(name: str, value: Any, kind: Any) -> str:
     """Return what is wrong with a setting from a file, "" if nothing; argparse looks at texts only.
 
     Args:
@@ -89,7 +89,7 @@ def parse(arguments: type[Arguments], description: str, argv: Sequence[str] | No
     found = read_configs(files, {one.name for one in dataclasses.fields(arguments)})
     kinds = get_type_hints(arguments)
     for name, value in found.items():
-        if text := wrong_kind(name, value, kinds[name]):
+        if text := _wrong_kind(name, value, kinds[name]):
             raise ValueError(f"{', '.join(files)}: {text}")
     parser.set_defaults_with_config(**found)
     (parsed,) = parser.parse_args_into_dataclasses(rest)

@@ -14,11 +14,12 @@ import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 import yaml
 
 from umu_tasks.benchmarks.errors import DataError
+from umu_tasks.hub_ids import is_hub_id
 from umu_trainers.sweep import space
 from umu_trainers.sweep.config import SweepConfig
 from umu_trainers.sweep.problems import nearest
@@ -39,9 +40,7 @@ class Case:
 def missing_start(config: SweepConfig) -> str:
     """Return a sentence if the start model is a folder that is not there, "" otherwise; nothing is asked on the hub."""
     name = str(config.shared["model"])
-    path = Path(name).expanduser()
-    is_hub_id = name.count("/") <= 1 and name[0] not in ".~/" and not (path.parts[1:] and path.parent.is_dir())
-    if path.exists() or is_hub_id:  # `mini` looks like one
+    if Path(name).expanduser().exists() or is_hub_id(name):  # `mini` looks like one
         return ""
     return f"The start model {name} is not there: train it first, or set model under fixed."
 
@@ -85,14 +84,10 @@ def first_problem(found: Sequence[Case], folder: Path) -> dict[str, str] | None:
         folder: where the settings are written for the trainer's parser.
     """
     from umu_trainers.config import UnlearnArguments
-    from umu_trainers.config.parser import wrong_kind
 
     known = {one.name for one in dataclasses.fields(UnlearnArguments)}
-    kinds = get_type_hints(UnlearnArguments)
     for one in found:
-        for name, value in one.settings.items():
-            if name in known and (text := wrong_kind(name, value, kinds[name])):
-                return {"key": one.key, "text": text}
+        for name in one.settings:
             if name not in known:
                 text = f"unlearn.py has no setting {name}.{nearest(name, known)} Its --help_all lists all."
                 return {"key": one.key, "text": text}
@@ -112,7 +107,7 @@ def _refused(settings: Mapping[str, Any], folder: Path) -> str:
         with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
             parse(UnlearnArguments, "", ["--config", str(file)])
     except (ValueError, TypeError) as error:
-        return str(error)
+        return str(error).removeprefix(f"{file}: ")
     except SystemExit:
         return said.getvalue().strip().splitlines()[-1]
     return ""

@@ -176,6 +176,14 @@ def test_unknown_setting_in_the_file_is_named(tmp_path):
         unlearn("--config", str(file))
 
 
+def test_a_setting_that_stands_twice_in_the_file(tmp_path):
+    """YAML keeps the last one: the run would have another learning rate than the one that was read."""
+    file = tmp_path / "c.yaml"
+    file.write_text("learning_rate: 1e-5\nmethod: ga\nlearning_rate: 1e-4\n")
+    with pytest.raises(ValueError, match=r"c\.yaml: the key 'learning_rate' stands twice"):
+        unlearn("--config", str(file))
+
+
 @pytest.mark.parametrize(
     ("line", "said"),
     [
