@@ -20,11 +20,10 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from umu_tasks.backend import preflight
 from umu_tasks.benchmarks.names import ANY_BENCHMARK
 from umu_tasks.tasks.abort import EvaluationAborted
+from umu_tasks.tasks.files import leaves_of, read_task_file, task_files, task_name, task_path
 
 logger = logging.getLogger(__name__)
 
@@ -32,11 +31,6 @@ BACKEND = "umu_tasks.backend.umu_hf.UmuHf"
 SUPPORTED = "lmms-eval >= 0.7.3, < 0.8"
 _OUR_NAME = re.compile(rf"({ANY_BENCHMARK})(_|\d)\w*")
 HINT = 'Pass --include_path "$(umu tasks --path)" to lmms-eval.'
-
-
-def task_path() -> Path:
-    """Return the folder that holds our lmms-eval tasks, for `--include_path`."""
-    return Path(__file__).resolve().parent / "tasks"
 
 
 def register() -> list[Any]:
@@ -145,13 +139,17 @@ def _refusing_unknown_names(match_tasks: Callable[..., list[str]]) -> Callable[.
                     f"no task {name!r}. Groups: {', '.join(groups)}. Each but the suites has _cls, _cloze and _gen; "
                     "`umu tasks` lists them all."
                 )
-        ours_found = [name for name in found if _OUR_NAME.fullmatch(name)]
-        if ours_found:
+        if any(_OUR_NAME.fullmatch(name) for name in found):
             preflight.expect_our_tasks()
-            _check_data(ours_found)
+        _check_data([name for name in found if _is_our_file(self.task_index[name]["yaml_path"])])
         return found
 
     return checked
+
+
+def _is_our_file(path: str | int) -> bool:
+    """Return whether lmms-eval's index has a task from our folder. Tags have the path -1."""
+    return isinstance(path, str) and Path(path).resolve().is_relative_to(task_path())
 
 
 def _check_data(names: Sequence[str]) -> None:
@@ -161,7 +159,6 @@ def _check_data(names: Sequence[str]) -> None:
     """
     from umu_tasks.benchmarks.errors import DataError
     from umu_tasks.benchmarks.sources import open_source, variable_of
-    from umu_tasks.report.leaves import leaves_of
 
     splits: dict[str, set[str]] = {}
     for leaf in leaves_of(names):
@@ -173,7 +170,7 @@ def _check_data(names: Sequence[str]) -> None:
             source = open_source(benchmark=benchmark)
             if source.kind == "folder":
                 for split in sorted(wanted):
-                    source.resolve(split)
+                    source.require(split)
     except DataError as error:
         raise EvaluationAborted(str(error)) from error
 
@@ -198,46 +195,3 @@ def clash_message(name: str, file: str) -> str:
     """Return what to tell about a task of ours that another one hides."""
     where = "a tag of other tasks" if file == "-1" else file
     return f"task {name} of umu-bench is hidden by another task of that name: {where}. Rename or remove that one."
-
-
-# ---- reading task files without lmms-eval -----------------------------------------------------------------------
-
-
-class _Loader(yaml.SafeLoader):
-    """Reads `!function a.b.c` as the string a.b.c."""
-
-
-def _dotted_name(loader: yaml.SafeLoader, node: yaml.Node) -> str:
-    return str(node.value)
-
-
-_Loader.add_constructor("!function", _dotted_name)
-
-
-def task_files() -> list[Path]:
-    """Return the files of our tasks and groups."""
-    return sorted(task_path().rglob("*.yaml"))
-
-
-def our_tasks() -> dict[str, dict[str, Any]]:
-    """Return the name -> settings of every task and group of ours, includes merged, functions as their dotted names."""
-    tasks: dict[str, dict[str, Any]] = {}
-    for file in task_files():
-        settings = read_task_file(file)
-        tasks[task_name(settings)] = settings
-    return tasks
-
-
-def task_name(settings: Mapping[str, Any]) -> str:
-    """Return the name a task file's settings register: the group's or the task's."""
-    return str(settings["group"] if isinstance(settings.get("task"), list) else settings["task"])
-
-
-def read_task_file(file: Path) -> dict[str, Any]:
-    """Return a task file's settings, includes merged as lmms-eval merges them."""
-    settings: dict[str, Any] = yaml.load(file.read_text(encoding="utf-8"), _Loader) or {}  # noqa: S506 - a SafeLoader
-    included = settings.pop("include", [])
-    merged: dict[str, Any] = {}
-    for name in reversed([included] if isinstance(included, str) else included):
-        merged |= read_task_file(file.parent / name)
-    return merged | settings

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import umu_tasks.tasks
 from umu_tasks.benchmarks.instances import TASKS, Task
 from umu_tasks.benchmarks.names import ANY_BENCHMARK
-from umu_tasks.benchmarks.splits import retain_split
 
 ZERO_SHOT = "0shot"
 _LEAF = re.compile(
     rf"(?P<benchmark>{ANY_BENCHMARK})_(?P<split>(?:forget|retain|test)\d\d|real|full)_(?P<task>{'|'.join(TASKS)})"
     rf"(?:_(?P<form>{ZERO_SHOT}))?"
 )
-_GROUP = re.compile(rf"({ANY_BENCHMARK})_((?:forget|retain|test)\d\d|real|full)(?:_({ZERO_SHOT}))?")
-_SUITE = re.compile(rf"({ANY_BENCHMARK})(\d\d)(?:_({ZERO_SHOT}))?")
 _OURS = re.compile(rf"(?:{ANY_BENCHMARK})(?:_.*|\d\d(?:_.*)?)?")
 
 
@@ -51,28 +47,6 @@ def parse_leaf(name: str) -> LeafName | None:
         return None
     task = next(task for task in TASKS if task == match["task"])
     return LeafName(match["benchmark"], match["split"], task, match["form"] or "")
-
-
-def leaves_of(tasks: Sequence[str]) -> list[LeafName]:
-    """Return the leaf tasks that our names among `tasks` stand for: suites, groups and leaves."""
-    leaves: list[LeafName] = []
-    for name in tasks:
-        if leaf := parse_leaf(name):
-            leaves.append(leaf)
-            continue
-        for benchmark, split, form in _splits_of(name):
-            leaves += [LeafName(benchmark, split, task, form) for task in TASKS]
-    return leaves
-
-
-def _splits_of(name: str) -> list[tuple[str, str, str]]:
-    if match := _GROUP.fullmatch(name):
-        return [(match[1], match[2], match[3] or "")]
-    if match := _SUITE.fullmatch(name):
-        forget = f"forget{match[2]}"
-        test = (f"test{match[2]}",) if match[1] == "mllmu" else ()
-        return [(match[1], one, match[3] or "") for one in (forget, *test, retain_split(forget), "real")]
-    return []
 
 
 def is_ours(name: str) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from umu_tasks import plugin
+from umu_tasks.tasks import files
 from umu_tasks.tasks.printed import is_printed
 
 _SIGNS = {True: "+", False: "-", None: ""}  # higher_is_better
@@ -36,14 +37,14 @@ def register(commands: Any) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print the list; return 1 if a name clashes with a task of lmms-eval."""
     if arguments.path:
-        print(plugin.task_path())
+        print(files.task_path())
         return 0
-    tasks = plugin.our_tasks()
+    tasks = files.our_tasks()
     if arguments.json:
         print(json.dumps(as_json(tasks), indent=2))
         return 0
     print("\n".join(describe(tasks)))
-    print(f'\nInclude path: {plugin.task_path()}\nSee them in lmms-eval: lmms-eval tasks list --include-path "…"')
+    print(f'\nInclude path: {files.task_path()}\nSee them in lmms-eval: lmms-eval tasks list --include-path "…"')
     clashes = builtin_clashes(tasks)
     for name, file in clashes.items():
         print(f"umu: {plugin.clash_message(name, file)}", file=sys.stderr)
@@ -80,7 +81,7 @@ def as_json(tasks: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
         for name, one in tasks.items()
         if name not in groups
     }
-    return {"groups": groups, "tasks": leaves, "include_path": str(plugin.task_path())}
+    return {"groups": groups, "tasks": leaves, "include_path": str(files.task_path())}
 
 
 def builtin_clashes(names: Iterable[str], folder: Path | None = None) -> dict[str, str]:
@@ -107,7 +108,7 @@ def _builtin_folder() -> Path | None:
 
 def _registered_names(file: Path) -> set[str]:
     """Return the names a task file registers: its task or group, its tags."""
-    settings = plugin.read_task_file(file)
+    settings = files.read_task_file(file)
     own = [settings["task"]] if isinstance(settings.get("task"), str) else []
     others = [settings[name] for name in ("group", "tag") if name in settings]
     return {name for one in [*own, *others] for name in ([one] if isinstance(one, str) else one)}

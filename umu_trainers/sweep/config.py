@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import umu_tasks
-from umu_tasks.report.leaves import leaves_of
+from umu_tasks.tasks.files import leaves_of
 from umu_trainers.early import CHOICES, FORGET_RATIOS, HERE, read_configs
 from umu_trainers.sweep import space
 from umu_trainers.sweep.objectives import Objective, read_objectives

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from umu_tasks.benchmarks.instances import TASKS, Task
 from umu_tasks.benchmarks.splits import is_to_be_forgotten
-from umu_tasks.report.leaves import leaves_of
 from umu_tasks.scoring.metrics import metric_names
+from umu_tasks.tasks.files import leaves_of
 from umu_trainers.sweep.problems import ConfigFile
 
 NAMES = ("forget", "utility", "gap")

@@ -171,8 +171,8 @@ def _tasks(value: str) -> list[str]:
 
 @cache
 def _known_tasks(names: tuple[str, ...]) -> set[str]:
-    from umu_tasks.plugin import our_tasks
     from umu_tasks.tasks.command import builtin_clashes
+    from umu_tasks.tasks.files import our_tasks
 
     ours = set(our_tasks())
     return ours | set(builtin_clashes([name for name in names if name not in ours]))

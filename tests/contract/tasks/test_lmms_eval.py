@@ -24,7 +24,7 @@ def manager():
     """lmms-eval's index of our folder alone, quick to build."""
     from lmms_eval.tasks import TaskManager
 
-    from umu_tasks.plugin import task_path
+    from umu_tasks.tasks.files import task_path
 
     return TaskManager(include_path=str(task_path()), include_defaults=False, model_name="umu_hf")
 
@@ -67,12 +67,13 @@ def task_manager(monkeypatch, tmp_path):
 def test_every_task_manager_knows_our_tasks(task_manager):
     """Without include path, next to the tasks there were; once, however often the hook is asked to work."""
     from umu_tasks import plugin
+    from umu_tasks.tasks.files import our_tasks, task_path
 
     TaskManager, _ = task_manager
     plugin.add_tasks()
     names = TaskManager().all_tasks
-    assert {"somebody_elses", *plugin.our_tasks()} == set(names)
-    assert TaskManager(include_path=str(plugin.task_path())).all_tasks == names
+    assert {"somebody_elses", *our_tasks()} == set(names)
+    assert TaskManager(include_path=str(task_path())).all_tasks == names
     assert TaskManager(include_defaults=False).all_tasks == []
 
 
@@ -126,8 +127,35 @@ def test_a_split_that_is_not_there_is_told_before_a_model_is_loaded(task_manager
     shutil.copytree(open_source("mini").folder, tmp_path / "people", ignore=shutil.ignore_patterns("*[Rr]eal*"))
     monkeypatch.setenv("UMU_DATA", str(tmp_path / "people"))
     assert manager.match_tasks(["umu_forget05", "umu_retain95_cls"])
-    with pytest.raises(EvaluationAborted, match=r"real"):
+    with pytest.raises(EvaluationAborted, match=r"no split 'real' here"):
         manager.match_tasks(["umu05"])
+
+
+def test_a_suite_of_ones_own_needs_what_it_asks_for_only(task_manager, monkeypatch, tmp_path):
+    """Which splits a suite asks about is said by its file, whichever file that is."""
+    import shutil
+
+    from umu_tasks.benchmarks.sources import open_source
+
+    TaskManager, own = task_manager
+    shutil.copytree(open_source("mini").folder, tmp_path / "people", ignore=shutil.ignore_patterns("*[Rr]eal*"))
+    monkeypatch.setenv("UMU_DATA", str(tmp_path / "people"))
+    (own / "b.yaml").write_text("group: umu05\ntask: [umu_forget05, umu_retain95]\n")
+    assert TaskManager().match_tasks(["umu05"]) == ["umu05"]
+
+
+def test_a_folder_with_all_splits_is_enough_for_the_suites(task_manager, monkeypatch):
+    """Splits that are part of another one (the Test_Set's 5, 10 and 15 %) have no files of their own."""
+    from umu_tasks.tasks.abort import EvaluationAborted
+    from umu_tasks.tasks.files import leaves_of
+
+    monkeypatch.setenv("MLLMU_DATA", str(FIXTURE.parent / "mllmu_small" / "data"))
+    names = ["umu05", "umu_full", "mllmu05", "mllmu05_0shot", "mllmu_test05"]
+    manager = task_manager[0]()
+    assert sorted(manager.match_tasks(names)) == sorted(names)
+    with pytest.raises(EvaluationAborted, match=r"no split 'forget10' here"):
+        manager.match_tasks(["mllmu_test10"])
+    assert {leaf.split for leaf in leaves_of(["mllmu05"])} == {"forget05", "test05", "retain95", "real"}
 
 
 def test_unsupported_lmms_eval_is_told_and_costs_nobody_their_models(monkeypatch, caplog):

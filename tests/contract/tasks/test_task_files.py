@@ -12,9 +12,10 @@ from umu_tasks.benchmarks.instances import TASKS
 from umu_tasks.benchmarks.names import BENCHMARKS
 from umu_tasks.benchmarks.splits import SPLITS, is_forget
 from umu_tasks.scoring.metrics import QUESTION_METRICS, reported_metrics
+from umu_tasks.tasks import files
 from umu_tasks.tasks.command import builtin_clashes, describe
 
-OURS = plugin.our_tasks()
+OURS = files.our_tasks()
 LEAVES = {name: settings for name, settings in OURS.items() if isinstance(settings["task"], str)}
 GROUPS = {name: settings["task"] for name, settings in OURS.items() if name not in LEAVES}
 
@@ -41,7 +42,7 @@ def test_umu_has_every_name_people_type():
 
 
 def test_names_are_unique_and_prefixed():
-    assert len(plugin.task_files()) == len(OURS)
+    assert len(files.task_files()) == len(OURS)
     assert all(name.startswith(BENCHMARKS) for name in OURS)
 
 
@@ -70,7 +71,7 @@ def test_umu_leaf(name):
         assert found[metric]["aggregation"] == f"umu_tasks.tasks.records.{function}"
         assert found[metric]["higher_is_better"] is better(metric, split)
     kwargs = settings["dataset_kwargs"]
-    file = plugin.task_path() / name.split("_")[0] / kwargs["data_files"]["test"]
+    file = files.task_path() / name.split("_")[0] / kwargs["data_files"]["test"]
     assert json.loads(file.read_text())[kwargs["field"]] == [{"split": split, "task": task}]
     assert settings["generation_kwargs"]["max_new_tokens"] == (200 if task == "gen" else 50)
     assert settings["generation_kwargs"]["do_sample"] is False

@@ -55,7 +55,7 @@ def task(umu_small):
     """A task as lmms-eval builds it."""
     from lmms_eval.tasks import TaskManager
 
-    from umu_tasks.plugin import task_path
+    from umu_tasks.tasks.files import task_path
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UMU_DATA", str(umu_small / "data"))

@@ -110,7 +110,7 @@ def pope(tmp_path):
     from datasets import Dataset, Features, Image, Value
     from PIL import Image as Pillow
 
-    from umu_tasks.plugin import read_task_file
+    from umu_tasks.tasks.files import read_task_file
 
     hub_id = read_task_file(Path(lmms_eval.__path__[0]) / "tasks" / "pope" / "pope.yaml")["dataset_path"]
     columns = ("id", "question_id", "question", "answer", "image_source", "category")
@@ -145,9 +145,9 @@ def test_task_lists(lmms_eval, bin_folder):
     """The command's own list and `lmms-eval tasks list` with the printed include path show the same names as ours."""
     import subprocess
 
-    from umu_tasks import plugin
+    from umu_tasks.tasks.files import our_tasks
 
-    names = plugin.our_tasks().keys()
+    names = our_tasks().keys()
     listed = lmms_eval("--tasks", "list")
     assert names <= set(listed.log.replace("\n - ", " ").split())
     path = subprocess.run([bin_folder / "umu", "tasks", "--path"], capture_output=True, text=True, check=True)

@@ -31,7 +31,7 @@ def tasks(umu_small):
     """Three of our tasks, as lmms-eval builds them for conversation models."""
     from lmms_eval.tasks import TaskManager
 
-    from umu_tasks.plugin import task_path
+    from umu_tasks.tasks.files import task_path
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UMU_DATA", str(umu_small / "data"))

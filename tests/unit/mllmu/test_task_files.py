@@ -6,13 +6,13 @@ import json
 
 import pytest
 
-from umu_tasks import plugin
 from umu_tasks.benchmarks.instances import TASKS
 from umu_tasks.benchmarks.splits import is_to_be_forgotten
 from umu_tasks.scoring.metrics import QUESTION_METRICS
 from umu_tasks.scoring.unpaired import reported_metrics
+from umu_tasks.tasks import files
 
-OURS = {name: one for name, one in plugin.our_tasks().items() if name.startswith("mllmu")}
+OURS = {name: one for name, one in files.our_tasks().items() if name.startswith("mllmu")}
 LEAVES = {name: one for name, one in OURS.items() if isinstance(one["task"], str)}
 GROUPS = {name: one["task"] for name, one in OURS.items() if name not in LEAVES}
 SPLITS = [f"{kind}{ratio:02d}" for kind in ("forget", "test") for ratio in (5, 10, 15)]
@@ -43,7 +43,7 @@ def test_leaf(name):
         assert metric["aggregation"].endswith(f"mllmu.records.{metric['metric'].removesuffix('_strict')}")
     people = 0 if ending or task == "gen" or (split, task) == ("real", "cls") else {"cls": 1, "cloze": 2}[task]
     kwargs = settings["dataset_kwargs"]
-    selectors = json.loads((plugin.task_path() / "mllmu" / kwargs["data_files"]["test"]).read_text())
+    selectors = json.loads((files.task_path() / "mllmu" / kwargs["data_files"]["test"]).read_text())
     assert selectors[kwargs["field"]] == [{"split": split, "task": task, "examples": people}]
     assert settings["metadata"]["example_people"] == people
     assert settings["generation_kwargs"]["max_new_tokens"] == 50
