@@ -37,7 +37,7 @@ from umu_trainers.packing import make_packer
 from umu_trainers.plan import EpochPlan
 from umu_trainers.record import build_record, had_ended, note_start, save_run
 from umu_trainers.reference import Reference
-from umu_trainers.scoring import SampleScorer
+from umu_trainers.scoring import SampleScorer, sample_questions
 from umu_trainers.stored import StoredReference
 
 
@@ -118,15 +118,12 @@ def sample_scorer(source: Source, args: UnlearnArguments, start: Start) -> Sampl
     """Return what scores a sample of questions while training, with `score_every`."""
     if not args.score_every:
         return None
-    return SampleScorer(
-        source.load(args.forget_split),
-        source.load(args.retain_split),
-        start.builder,
-        every=args.score_every,
-        sample=args.score_sample,
-        floor=args.retain_floor,
-        seed=args.seed,
+    forget, retain = (
+        sample_questions(args.benchmark, source.load(split), source.spec, args.score_sample, args.seed)
+        for split in (args.forget_split, args.retain_split)
     )
+    questions = {"forget": forget, "retain": retain}
+    return SampleScorer(questions, start.builder, every=args.score_every, floor=args.retain_floor)
 
 
 def check_hidden_layer(start: Start, objective: Objective) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -13,16 +13,17 @@ from typing import Any
 import torch
 from transformers import GenerationConfig, TrainerCallback
 
+from umu_tasks.backend.generation import GenerationSettings, cut
 from umu_tasks.backend.prompting import PromptBuilder
-from umu_tasks.benchmarks.instances import MODALITIES, Profile, Question
+from umu_tasks.benchmarks.instances import MODALITIES, TASKS
 from umu_tasks.benchmarks.profiles import ProfileSet
-from umu_tasks.scoring.answers import is_correct
+from umu_tasks.tasks.asking import OpenTask, open_task
+from umu_tasks.tasks.files import our_tasks
 from umu_trainers.guards import TrainingStopped, note_stop
 
 BEST = "best"  # folder of the best step, in the output folder, until training ends
 SCORE_FILE = "score.json"
-MAX_NEW_TOKENS = 50  # as the benchmark's classification and cloze tasks
-BATCH_SIZE = 16
+BATCH_SIZE = 16  # questions with at most one image
 
 
 @dataclass(frozen=True)
@@ -41,46 +42,71 @@ class Score:
 
 @dataclass(frozen=True)
 class Asked:
-    """A sampled question with the person it is about."""
+    """A sampled question with the task it is of."""
 
-    question: Question
-    profile: Profile
+    task: OpenTask
+    document: Mapping[str, Any]
+
+    def is_right(self, output: str) -> bool:
+        """Return whether the output is right by the benchmark's default rule."""
+        return bool(self.task.record(self.document, output)["correct"]["default"])
 
 
-def sample_questions(profiles: ProfileSet, count: int, seed: int) -> list[Asked]:
-    """Return `count` questions or a few more: whole knowledge instances, so that both modalities weigh the same."""
-    known = [
-        (instance, profile) for profile in profiles for instance in profile.instances if instance.unimodal.task != "gen"
-    ]
-    chosen = random.Random(f"{seed}-score-{profiles.split}").sample(known, min(len(known), -(-count // 2)))
-    return [Asked(question, profile) for instance, profile in chosen for question in instance]
+def sample_questions(benchmark: str, people: ProfileSet, spec: str, count: int, seed: int) -> list[Asked]:
+    """Return about `count` questions of classification and cloze about a split's people.
+
+    Whole facts are drawn, with the question in each modality that asks for them: where a benchmark pairs its questions,
+    both modalities weigh the same.
+
+    Raises:
+        ValueError: the benchmark has no such task for this split.
+    """
+    facts = [fact for task in _tasks(benchmark, people.split, spec) for fact in _facts(task)]
+    place = {profile_id: number for number, profile_id in enumerate(people.ids)}
+    facts.sort(key=lambda fact: place[fact[0].document["profile_id"]])  # stable: one person's stay in the tasks' order
+    wanted = -(-count * len(facts) // sum(map(len, facts)))
+    chosen = random.Random(f"{seed}-score-{people.split}").sample(facts, min(len(facts), wanted))
+    return [question for fact in chosen for question in fact]
+
+
+def _tasks(benchmark: str, split: str, spec: str) -> list[OpenTask]:
+    known = our_tasks()
+    names = [name for task in TASKS if task != "gen" and (name := f"{benchmark}_{split}_{task}") in known]
+    if not names:
+        raise ValueError(
+            f"--score_every: {benchmark} has no classification or cloze task for {split}. Leave it at 0 and score the "
+            "saved model."
+        )
+    return [open_task(name, spec) for name in names]
+
+
+def _facts(task: OpenTask) -> list[list[Asked]]:
+    """Return a task's questions, those that ask for one fact together."""
+    facts: dict[tuple[str, str], list[Asked]] = {}
+    for document in task.documents:
+        facts.setdefault((document["profile_id"], document["key"]), []).append(Asked(task, document))
+    return list(facts.values())
 
 
 class SampleScorer(TrainerCallback):
     """Every `every` steps and at the last one: scores both samples on all processes together.
 
     Args:
-        forget, retain: people whose questions are asked.
+        questions: ``forget`` and ``retain`` -> the questions asked (`sample_questions`).
         builder: the model's prompts.
         every: optimizer steps between two scorings.
-        sample: questions of each set.
         floor: retain accuracy, a fraction, below which training ends; None for none.
-        seed: of the sample.
     """
 
     def __init__(
         self,
-        forget: ProfileSet,
-        retain: ProfileSet,
+        questions: Mapping[str, Sequence[Asked]],
         builder: PromptBuilder,
         *,
         every: int,
-        sample: int,
         floor: float | None = None,
-        seed: int = 0,
     ) -> None:
-        self.samples = {"forget": forget, "retain": retain}
-        self.questions = {name: sample_questions(one, sample, seed) for name, one in self.samples.items()}
+        self.questions = questions
         self.builder = builder
         self.every = every
         self.floor = floor
@@ -142,58 +168,67 @@ class SampleScorer(TrainerCallback):
         was_training = model.training
         model.eval()
         try:
-            shares = {name: self._accuracy(asked, self.samples[name].split) for name, asked in self.questions.items()}
+            shares = {name: self._accuracy(asked) for name, asked in self.questions.items()}
         finally:
             model.train(was_training)
         return Score(step, shares["forget"], shares["retain"])
 
-    def _accuracy(self, asked: Sequence[Asked], split: str) -> float:
+    def _accuracy(self, asked: Sequence[Asked]) -> float:
         from accelerate.utils import gather_object
 
         args = self.trainer.args
         right: list[bool] = []
-        for group in _groups(asked, BATCH_SIZE * args.world_size):
-            mine = group[args.process_index * BATCH_SIZE :][:BATCH_SIZE]
+        for group, rows in _groups(asked, args.world_size):
+            mine = group[args.process_index * rows :][:rows]
             # Under ZeRO-3 every process runs every batch, with or without a question of its own.
             outputs = self._answers(mine or group[:1])
-            right += [
-                is_correct(output, one.question, split=split, rule="default")
-                for one, output in zip(mine, outputs, strict=False)
-            ]
+            right += [one.is_right(output) for one, output in zip(mine, outputs, strict=False)]
         everywhere: list[bool] = gather_object(right)
         return sum(everywhere) / len(everywhere)
 
     def _answers(self, asked: Sequence[Asked]) -> list[str]:
-        """Return the model's greedy answers to questions of one modality."""
+        """Return the model's greedy answers to questions of one task and modality."""
         trainer, tokenizer = self.trainer, self.builder.processor.tokenizer
-        prompts = [self.builder.evaluation(one.question) for one in asked]
-        images = [[one.profile.open_image()] if one.question.has_image else [] for one in asked]
-        inputs = trainer._prepare_inputs(self.builder.encode(prompts, images, padding_side="left"))
+        settings = GenerationSettings.from_task(asked[0].task.settings["generation_kwargs"])
+        prompts = [self.builder.of_document(one.document, one.task.messages(one.document)) for one in asked]
+        texts, images = [text for text, _ in prompts], [own for _, own in prompts]
+        inputs = trainer._prepare_inputs(self.builder.encode(texts, images, padding_side="left"))
         dtype = trainer.model.dtype
         ends = {tokenizer.eos_token_id, self.builder.end_token_id} - {None}
         ids = trainer.model.generate(
             **{name: one.to(dtype) if one.is_floating_point() else one for name, one in inputs.items()},
             generation_config=GenerationConfig(
-                max_new_tokens=MAX_NEW_TOKENS,
+                max_new_tokens=settings.max_new_tokens,
                 do_sample=False,
                 eos_token_id=sorted(ends),
                 pad_token_id=self.builder.pad_token_id,
             ),
         )[:, inputs["input_ids"].shape[1] :]
-        texts: list[str] = tokenizer.batch_decode(ids, skip_special_tokens=True)
-        return texts
+        answers = tokenizer.batch_decode(ids, skip_special_tokens=True)
+        return [cut(answer, settings.until) for answer in answers]
 
     def _say(self, args: Any, text: str) -> None:
         if args.process_index == 0:
             print(text, flush=True)
 
 
-def _groups(asked: Sequence[Asked], size: int) -> Iterator[Sequence[Asked]]:
-    """Yield the questions, `size` at a time, those of one modality after those of the other."""
+def _groups(asked: Sequence[Asked], processes: int) -> Iterator[tuple[Sequence[Asked], int]]:
+    """Yield questions of one task and modality that are asked together, and how many each process takes of them.
+
+    Fewer where each shows several images (few-shot examples): all images of a batch are in memory at once.
+    """
     for modality in MODALITIES:
-        own = [one for one in asked if one.question.modality == modality]
-        for start in range(0, len(own), size):
-            yield own[start : start + size]
+        for task in dict.fromkeys(one.task.name for one in asked):
+            own = [one for one in asked if (one.task.name, one.document["modality"]) == (task, modality)]
+            rows = max(1, BATCH_SIZE // max(1, _images(own[0]))) if own else BATCH_SIZE
+            for start in range(0, len(own), rows * processes):
+                yield own[start : start + rows * processes], rows
+
+
+def _images(asked: Asked) -> int:
+    """Return how many images a question shows."""
+    messages = asked.task.messages(asked.document)
+    return sum(part["type"] == "image" for turn in messages for part in turn["content"])
 
 
 def _text(score: Score) -> str:

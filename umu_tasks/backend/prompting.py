@@ -87,6 +87,21 @@ class PromptBuilder:
             return umu_prompts.published_prompt(question)
         return self.chat(user_message(umu_prompts.user_text(question), has_image=question.has_image))
 
+    def of_document(
+        self, document: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]
+    ) -> tuple[str, list[Image]]:
+        """Return the evaluation prompt of a task's question, as `umu_hf` sends it, and the images it shows.
+
+        Args:
+            document: one of `umu_tasks.tasks.documents`.
+            messages: its conversation; a content part is ``{"type": "image", "url": …}`` or a text.
+        """
+        images = [part["url"] for turn in messages for part in turn["content"] if part["type"] == "image"]
+        if self.style == "published":
+            return str(document["published_prompt"]), images
+        turns = [{**turn, "content": [_without_image(part) for part in turn["content"]]} for turn in messages]
+        return self.chat(turns), images
+
     def training(self, question: str, *, has_image: bool) -> str:
         """Return the prompt of a training pair, up to where the answer starts."""
         if self.style == "published":
@@ -257,6 +272,10 @@ class PromptBuilder:
         ]
         image_inputs = {name: _as_tensor(value) for name, value in encoded.items() if name not in token_names}
         return rows, image_inputs
+
+
+def _without_image(part: Mapping[str, Any]) -> dict[str, Any]:
+    return {"type": "image"} if part["type"] == "image" else dict(part)
 
 
 def user_message(text: str, *, has_image: bool) -> list[dict[str, Any]]:

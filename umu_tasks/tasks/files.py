@@ -34,7 +34,8 @@ def task_files() -> list[Path]:
     return sorted(task_path().rglob("*.yaml"))
 
 
-def our_tasks() -> dict[str, dict[str, Any]]:
+@functools.cache
+def our_tasks() -> Mapping[str, Mapping[str, Any]]:
     """Return the name -> settings of every task and group of ours, includes merged, functions as their dotted names."""
     tasks: dict[str, dict[str, Any]] = {}
     for file in task_files():
@@ -63,11 +64,11 @@ def leaves_of(names: Sequence[str]) -> list[LeafName]:
     leaves: list[LeafName] = []
     for name in names:
         leaf = parse_leaf(name)
-        leaves += [leaf] if leaf else leaves_of(_groups().get(name, ()))
+        leaves += [leaf] if leaf else leaves_of(_members(name))
     return leaves
 
 
-@functools.cache
-def _groups() -> dict[str, tuple[str, ...]]:
-    """Return the members of our suites and groups. They alone have a list at `task`."""
-    return {name: tuple(one["task"]) for name, one in our_tasks().items() if isinstance(one.get("task"), list)}
+def _members(name: str) -> Sequence[str]:
+    """Return what a suite or group of ours is made of. They alone have a list at `task`."""
+    members = our_tasks().get(name, {}).get("task")
+    return members if isinstance(members, list) else ()

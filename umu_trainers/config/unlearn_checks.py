@@ -41,11 +41,6 @@ def check_unlearning(args: UnlearnArguments) -> None:
 
 
 def _check_scoring(args: UnlearnArguments) -> None:
-    if args.score_every and args.benchmark != "umu":
-        raise ValueError(
-            f"--score_every {args.score_every} with --benchmark {args.benchmark}: scoring while training asks "
-            "UMU-Bench's questions only. Leave it at 0 and score the saved model."
-        )
     if args.score_every < 0 or args.score_sample < 1:
         raise ValueError(
             f"--score_every {args.score_every} --score_sample {args.score_sample}: steps from 0 and questions from "

@@ -29,7 +29,8 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument(
         "--split", default="forget05", metavar="S", help="split to take a person of (default: forget05)"
     )
-    parser.add_argument("--id", metavar="ID", help="the person (default: the split's first)")
+    parser.add_argument("--id", metavar="ID", help="the person (default: the split's first with such a question)")
+    parser.add_argument("--benchmark", default="umu", help="the benchmark whose data they are (default: umu)")
     parser.add_argument(
         "--trust_remote_code", action="store_true", help="run Python code that comes with the checkpoint"
     )
@@ -56,9 +57,8 @@ def _run(arguments: argparse.Namespace) -> int:
     from umu_trainers.prompts.compare import compare_prompts
     from umu_trainers.prompts.show import as_json, render
 
-    source = open_source(arguments.source)
-    profiles = source.load(arguments.split)
-    profile = profiles[0] if arguments.id is None else profiles.by_id(arguments.id)
+    source = open_source(arguments.source, benchmark=arguments.benchmark)
+    source.require(arguments.split)
     builder = load_builder(
         BackendArguments(
             pretrained=resolve_checkpoint(arguments.model),
@@ -67,7 +67,9 @@ def _run(arguments: argparse.Namespace) -> int:
             trust_remote_code=arguments.trust_remote_code,
         )
     )
-    comparisons = compare_prompts(source.spec, profiles, profile, builder)
+    comparisons = compare_prompts(
+        source, arguments.split, builder, benchmark=arguments.benchmark, profile_id=arguments.id
+    )
     if arguments.json:
         report = as_json(comparisons, source=source.spec, model=arguments.model, style=builder.style)
         print(json.dumps(report, ensure_ascii=False, indent=2))

@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
-
-from datasets import Dataset
 
 from umu_tasks.backend.generation import GenerationSettings
 from umu_tasks.backend.prompting import PromptBuilder
 from umu_tasks.backend.umu_hf import Request, write_prompt
 from umu_tasks.benchmarks.errors import DataError
-from umu_tasks.benchmarks.instances import TASK_NAMES, TASKS, Profile, TrainingPair
+from umu_tasks.benchmarks.instances import MODALITIES, TASK_NAMES, TASKS, Modality, Task, TrainingPair
 from umu_tasks.benchmarks.profiles import ProfileSet
-from umu_tasks.benchmarks.sources import variable_of
-from umu_tasks.tasks.documents import to_question
-from umu_tasks.tasks.umu import hooks
-from umu_tasks.tasks.umu.prompts import OWN_FRAMES, published_training_prompt
-from umu_tasks.tasks.umu.rows import QA_COLUMNS
+from umu_tasks.benchmarks.sources import Source
+from umu_tasks.report.leaves import ZERO_SHOT, LeafName
+from umu_tasks.tasks.asking import OpenTask, open_task
+from umu_tasks.tasks.files import our_tasks
+from umu_tasks.tasks.umu.prompts import published_training_prompt
 from umu_trainers.collator import Collator
 from umu_trainers.data import Row
 from umu_trainers.encoding import RowEncoder
 
-Document = dict[str, Any]
+Document = Mapping[str, Any]
+Frames = frozenset[tuple[Task, Modality]]
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Comparison:
     Attributes:
         name: what kind of question it is.
         where: split, ID, and key of the question.
-        trainer: None where it cannot train on the question; `problem` says why.
+        trainer: None where it cannot train on the question (`problem` says why), or has nothing like it (`note`).
         problem: how the two differ though they should not; None if they agree.
         note: a difference that is meant.
     """
@@ -62,81 +61,137 @@ class Comparison:
 
 @dataclass(frozen=True)
 class _Case:
-    """A question to compare: how the evaluator knows it, and how the trainer does."""
+    """A question to compare: how the evaluator knows it, and how the trainer does.
+
+    Attributes:
+        to_messages: document -> conversation.
+        row: None where the question is only shown.
+    """
 
     name: str
+    where: str
     document: Document
-    row: Row
-
-    @property
-    def where(self) -> str:
-        return f"{self.row.split}, ID {self.row.profile.profile_id}, {self.document['modality']} {self.row.pair.key}"
+    to_messages: Callable[[Mapping[str, Any]], list[dict[str, Any]]]
+    row: Row | None
 
 
-def compare_prompts(spec: str, profiles: ProfileSet, profile: Profile, builder: PromptBuilder) -> list[Comparison]:
-    """Compare the prompts of one person's questions: of each task and of training, one in each modality.
+def compare_prompts(
+    source: Source, split: str, builder: PromptBuilder, *, benchmark: str = "umu", profile_id: str | None = None
+) -> list[Comparison]:
+    """Compare the prompts of one question of each task and of training, in each modality.
+
+    A task with few-shot examples is shown with them, and compared without: nobody trains on examples.
 
     Args:
-        spec: the data source that `profiles` comes from.
-        profile: the person, one of `profiles`.
+        source: of `benchmark`.
         builder: the checkpoint's prompt builder.
+        profile_id: who the questions are about; None: whoever comes first that has such a question.
 
     Raises:
-        DataError: the person has no question of some kind; names it.
+        DataError: no question of some kind; names it.
     """
-    with _source(spec):
-        cases = [*_evaluation_cases(profiles.split, profile), *_training_cases(profiles.split, profile)]
-        prompts = _evaluator_prompts(builder, [case.document for case in cases])
+    split = source.resolve(split) if split not in source.rows.SUBSETS else split
+    frames = importlib.import_module(f"umu_tasks.tasks.{benchmark}.prompts")
+    own_frames: Frames = getattr(frames, "OWN_FRAMES", frozenset())
+    cases = [
+        *_evaluation_cases(source, split, benchmark, profile_id),
+        *_training_cases(source, split, profile_id),
+    ]
+    prompts = _evaluator_prompts(builder, cases)
     encoder = RowEncoder(builder)
-    return [_compare(case, prompt, encoder) for case, prompt in zip(cases, prompts, strict=True)]
+    return [_compare(case, prompt, encoder, own_frames) for case, prompt in zip(cases, prompts, strict=True)]
 
 
 # ---- questions ------------------------------------------------------------------------------------------------------
 
 
-def _evaluation_cases(split: str, profile: Profile) -> Iterator[_Case]:
-    """Yield the first instance of each task, both modalities. The trainer is given the same text as a training pair."""
-    for task in TASKS:
-        documents = hooks.build_documents(Dataset.from_list([{"split": split, "task": task}]))
-        own = [one for one in documents if one["profile_id"] == profile.profile_id]
-        if not own:
-            raise DataError(
-                f"no {TASK_NAMES[task]} question. Choose another person with --id.", row_id=profile.profile_id
-            )
-        pair_of_first = [one for one in own if one["key"] == own[0]["key"]]
-        for document in sorted(pair_of_first, key=lambda one: one["modality"], reverse=True):
-            pair = TrainingPair(
-                profile.profile_id, document["key"], document["modality"], document["prompt"], document["gold"]
-            )
-            yield _Case(f"evaluation, {TASK_NAMES[task]}", document, Row(split, profile, pair))
+def _evaluation_cases(source: Source, split: str, benchmark: str, profile_id: str | None) -> Iterator[_Case]:
+    """Yield the first fact of each task, in the modalities it is asked in."""
+    known = our_tasks()
+    leaves = [leaf for task in TASKS if str(leaf := LeafName(benchmark, split, task)) in known]
+    if not leaves:
+        raise DataError(f"{benchmark} has no task for split {split}. `umu tasks` lists those there are.")
+    people = source.load(split)
+    if profile_id is not None:
+        people.by_id(profile_id)
+    for leaf in leaves:
+        yield from _task_cases(open_task(str(leaf), source.spec), leaf, people, profile_id)
 
 
-def _training_cases(split: str, profile: Profile) -> Iterator[_Case]:
+def _task_cases(task: OpenTask, leaf: LeafName, people: ProfileSet, profile_id: str | None) -> Iterator[_Case]:
+    own = [one for one in task.documents if profile_id in (None, one["profile_id"])]
+    if not own:
+        raise DataError(
+            f"no {TASK_NAMES[leaf.task]} question in {leaf}. Choose another person with --id.", row_id=profile_id
+        )
+    first = own[0]
+    fact = [one for one in own if (one["profile_id"], one["key"]) == (first["profile_id"], first["key"])]
+    for document in sorted(fact, key=lambda one: str(one["modality"]), reverse=True):
+        name, where = f"evaluation, {TASK_NAMES[leaf.task]}", _place(document)
+        row = Row(people.split, people.by_id(document["profile_id"]), _as_pair(document))
+        if not document.get("examples"):
+            yield _Case(name, where, document, task.messages, row)
+            continue
+        yield _Case(f"{name} with examples", where, document, task.messages, None)
+        alone = open_task(str(leaf._replace(form=ZERO_SHOT)), task.spec)
+        zero_shot = next(one for one in alone.documents if _place(one) == where)
+        yield _Case(f"{name} without examples", where, zero_shot, alone.messages, row)
+
+
+def _as_pair(document: Mapping[str, Any]) -> TrainingPair:
+    """Return the text that a task asks with as a training pair."""
+    return TrainingPair(
+        document["profile_id"], document["key"], document["modality"], document["prompt"], document["gold"]
+    )
+
+
+def _training_cases(source: Source, split: str, profile_id: str | None) -> Iterator[_Case]:
     """Yield the first training pair of each modality. The evaluator is given its question as a task would give it."""
-    for modality, column in reversed(QA_COLUMNS.items()):
-        pair = next((one for one in profile.pairs if one.modality == modality), None)
-        if pair is None:
+    people = source.load_for_training(source.rows.SUBSETS.get(split, (split, split))[1])
+    asked = people if profile_id is None else [people.by_id(profile_id)]
+    columns = source.rows.QA_COLUMNS
+    for modality in MODALITIES:
+        rows = (Row(split, one, pair) for one in asked for pair in one.pairs if pair.modality == modality)
+        row = next(rows, None)
+        if row is not None:
+            document = _training_document(split, row.pair)
+            to_messages = partial(_training_messages, row)
+            yield _Case(f"training, {columns.get(modality, modality)}", _place(document), document, to_messages, row)
+        elif modality in columns:
             raise DataError(
-                "no training pair. Choose another person with --id.", row_id=profile.profile_id, column=column
+                "no training pair. Choose another person with --id.",
+                row_id=profile_id or people[0].profile_id,
+                column=columns[modality],
             )
-        document = {
-            "profile_id": profile.profile_id,
-            "split": split,
-            "modality": modality,
-            "key": pair.key,
-            "question": pair.question,
-            "prompt": pair.question,
-            "published_prompt": published_training_prompt(pair.question, has_image=pair.has_image),
-        }
-        yield _Case(f"training, {column}", document, Row(split, profile, pair))
+
+
+def _training_document(split: str, pair: TrainingPair) -> Document:
+    return {
+        "profile_id": pair.profile_id,
+        "split": split,
+        "modality": pair.modality,
+        "key": pair.key,
+        "question": pair.question,
+        "prompt": pair.question,
+        "published_prompt": published_training_prompt(pair.question, has_image=pair.has_image),
+    }
+
+
+def _training_messages(row: Row, document: Mapping[str, Any]) -> list[dict[str, Any]]:
+    images = [{"type": "image", "url": row.profile.open_image()}] if row.has_image else []
+    return [{"role": "user", "content": [*images, {"type": "text", "text": document["prompt"]}]}]
+
+
+def _place(document: Mapping[str, Any]) -> str:
+    return f"{document['split']}, ID {document['profile_id']}, {document['modality']} {document['key']}"
 
 
 # ---- the two sides --------------------------------------------------------------------------------------------------
 
 
-def _evaluator_prompts(builder: PromptBuilder, documents: Sequence[Mapping[str, Any]]) -> list[Prompt]:
+def _evaluator_prompts(builder: PromptBuilder, cases: Sequence[_Case]) -> list[Prompt]:
     """Return what `umu_hf` sends to the model, all questions in as few batches as the model allows."""
-    asked = [write_prompt(builder, _request(document)) for document in documents]
+    asked = [write_prompt(builder, _request(case)) for case in cases]
     texts, images = [text for text, _ in asked], [own for _, own in asked]
     ids: dict[int, tuple[int, ...]] = {}
     for rows in builder.groups(images):
@@ -146,8 +201,9 @@ def _evaluator_prompts(builder: PromptBuilder, documents: Sequence[Mapping[str, 
     return [Prompt(text, ids[row]) for row, text in enumerate(texts)]
 
 
-def _request(document: Mapping[str, Any]) -> Request:
-    return Request(0, hooks.text(document), hooks.messages, document, GenerationSettings(), "umu")
+def _request(case: _Case) -> Request:
+    document = case.document
+    return Request(0, document["prompt"], case.to_messages, document, GenerationSettings(), "umu prompts")
 
 
 def _trainer_prompt(row: Row, encoder: RowEncoder) -> Prompt:
@@ -161,14 +217,17 @@ def _trainer_prompt(row: Row, encoder: RowEncoder) -> Prompt:
     return Prompt(encoder.builder.training(row.pair.question, has_image=row.has_image), tuple(ids.tolist()))
 
 
-def _compare(case: _Case, evaluator: Prompt, encoder: RowEncoder) -> Comparison:
+def _compare(case: _Case, evaluator: Prompt, encoder: RowEncoder, own_frames: Frames) -> Comparison:
+    result = Comparison(case.name, case.where, evaluator, None, None, None)
+    if case.row is None:
+        return replace(result, note="few-shot examples stand before the question; nobody trains on them")
     try:
         trainer = _trainer_prompt(case.row, encoder)
     except ValueError as error:
-        return Comparison(case.name, case.where, evaluator, None, f"the trainer cannot use it: {error}", None)
-    result = Comparison(case.name, case.where, evaluator, trainer, None, None)
+        return replace(result, problem=f"the trainer cannot use it: {error}")
+    result = replace(result, trainer=trainer)
     if evaluator.text != trainer.text:
-        if _is_own_frame(case.document, evaluator, encoder.builder):
+        if _is_own_frame(case.document, evaluator, encoder.builder, own_frames):
             return replace(result, note="the published evaluator frames this kind of question in its own way")
         return replace(
             result, problem=f"the texts differ from character {_first_difference(evaluator.text, trainer.text)}"
@@ -181,10 +240,10 @@ def _compare(case: _Case, evaluator: Prompt, encoder: RowEncoder) -> Comparison:
     return result
 
 
-def _is_own_frame(document: Mapping[str, Any], evaluator: Prompt, builder: PromptBuilder) -> bool:
-    if builder.style != "published" or (document.get("task"), document["modality"]) not in OWN_FRAMES:
+def _is_own_frame(document: Mapping[str, Any], evaluator: Prompt, builder: PromptBuilder, own_frames: Frames) -> bool:
+    if builder.style != "published" or (document.get("task"), document["modality"]) not in own_frames:
         return False
-    return evaluator.text == builder.evaluation(to_question(document))
+    return bool(evaluator.text == document["published_prompt"])
 
 
 def _first_difference(one: Sequence[object], other: Sequence[object]) -> int:
@@ -194,18 +253,3 @@ def _first_difference(one: Sequence[object], other: Sequence[object]) -> int:
 
 def _at(ids: Sequence[int], place: int) -> str:
     return str(ids[place]) if place < len(ids) else "ends"
-
-
-@contextmanager
-def _source(spec: str) -> Iterator[None]:
-    """The evaluator's task files take the source from the environment."""
-    name = variable_of(hooks.BENCHMARK)
-    before = os.environ.get(name)
-    os.environ[name] = spec
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[name]
-        else:
-            os.environ[name] = before

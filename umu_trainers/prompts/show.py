@@ -20,12 +20,14 @@ def render(comparisons: Sequence[Comparison], token: Decode, *, style: str) -> s
     """
     blocks = [_block(one, token) for one in comparisons]
     failed = [one for one in comparisons if one.problem]
-    noted = sum(one.note is not None for one in comparisons)
-    own = f", {noted} of them in a frame of the published evaluator's own" if noted else ""
+    shown = sum(one.trainer is None and not one.problem for one in comparisons)
+    framed = sum(one.note is not None for one in comparisons) - shown
+    own = f", {framed} of them in a frame of the published evaluator's own" if framed else ""
+    own += f"; {shown} with few-shot examples were shown only" if shown else ""
     if failed:
         verdict = f"{len(failed)} of {len(comparisons)} questions DIFFER: {'; '.join(one.where for one in failed)}"
     else:
-        verdict = f"{len(comparisons)} questions: trainer and evaluator agree{own}."
+        verdict = f"{len(comparisons) - shown} questions: trainer and evaluator agree{own}."
     return "\n\n".join([f"prompt style: {style}", *blocks, verdict])
 
 

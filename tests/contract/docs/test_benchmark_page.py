@@ -116,9 +116,14 @@ def test_it_is_scored_trained_on_and_reported(package, data, tmp_path):
     reported = umu(package, "report", f"target={out}", "--out", str(tmp_path / "report"))
     assert reported.returncode == 0, reported.stdout + reported.stderr
     assert "Staff" in (tmp_path / "report" / "report.md").read_text(encoding="utf-8")
+    shown = umu(package, "prompts", str(data), "--benchmark", "staff", "--model", str(model))
+    assert shown.returncode == 0, shown.stdout + shown.stderr
+    assert shown.stdout.endswith("4 questions: trainer and evaluator agree.\n")
     trained = call(
         package, sys.executable, str(package / "umu_trainers" / "unlearn.py"),
         "--config", str(ROOT / "configs" / "unlearn" / "mini" / "gd.yaml"), "--benchmark", "staff", "--data", str(data),
         "--model", str(model), "--max_steps", "1", "--report_to", "none", "--output_dir", str(tmp_path / "run"),
+        "--score_every", "1", "--score_sample", "2",
     )  # fmt: skip
     assert trained.returncode == 0, trained.stdout + trained.stderr
+    assert "start: accuracy on the sample: forget" in trained.stdout

@@ -49,7 +49,6 @@ def test_separate_training_layout():
     ("kind", "flags", "message"),
     [
         (SFTArguments, ["--split", "nobody"], "--split nobody: MLLMU-Bench has forget05"),
-        (UnlearnArguments, ["--method", "ga", "--score_every", "5"], "asks UMU-Bench's questions only"),
         (SFTArguments, ["--benchmark", "tofu"], "--benchmark tofu: choose one of mllmu, umu"),
     ],
 )

@@ -13,6 +13,7 @@ from umu_tasks.backend.prompting import PromptBuilder
 from umu_tasks.cli import main
 from umu_tasks.mini import base_model_dir
 
+MLLMU = Path(__file__).parents[2] / "fixtures" / "mllmu_small" / "data"
 IMAGE_TOKENS = 36  # of the mini model's processor
 
 
@@ -125,6 +126,36 @@ def test_another_text_in_training(report, monkeypatch):
         "evaluation, generation uni": "the texts differ",
         "training, UM_QA uni": "the texts differ",
     }
+
+
+@pytest.mark.parametrize("style", ["published", "chat"])
+@pytest.mark.parametrize("split", ["forget05", "test05", "retain95", "real"])
+def test_few_shot_examples_are_shown_and_the_question_alone_is_compared(capsys, style, split):
+    """MLLMU-Bench: nobody trains on examples, and every task is asked without them too."""
+    argv = ["prompts", str(MLLMU), "--model", "mini", "--benchmark", "mllmu", "--split", split, "--prompt", style]
+    assert main([*argv, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["questions"]
+    with_examples = [one for one in found if one["name"].endswith("with examples")]
+    assert with_examples
+    assert all(one["trainer"] is None and one["note"] for one in with_examples)
+    for one in with_examples:
+        (alone,) = [
+            other
+            for other in found
+            if other["where"] == one["where"] and other["name"] == one["name"].replace("with ", "without ")
+        ]
+        assert len(alone["evaluator"]["ids"]) < len(one["evaluator"]["ids"])
+        assert alone["evaluator"]["text"][-80:] == one["evaluator"]["text"][-80:]
+    same = [one for one in found if one["trainer"] == one["evaluator"]]
+    framed = [one for one in found if one["trainer"] and one["note"]]
+    assert len(same) + len(framed) + len(with_examples) == len(found)
+    assert len(framed) == (3 if style == "published" else 0)
+    assert any("training, multimodal" in one["name"] for one in same)
+
+
+def test_a_split_without_tasks_has_no_prompts(capsys):
+    assert main(["prompts", str(MLLMU), "--model", "mini", "--benchmark", "mllmu", "--split", "full"]) == 2
+    assert "mllmu has no task for split full" in capsys.readouterr().err
 
 
 def test_what_cannot_be_shown(tmp_path, capsys):

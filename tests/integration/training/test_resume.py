@@ -13,6 +13,7 @@ import pytest
 import torch
 from transformers import AutoProcessor, TrainerCallback
 
+from umu_tasks.backend.generation import GenerationSettings
 from umu_trainers import sft, unlearn
 from umu_trainers.config import UnlearnArguments, parse
 from umu_trainers.guards import last_checkpoint
@@ -121,7 +122,8 @@ def test_killed_after_a_checkpoint_it_ends_with_the_same_weights(flags, weights,
         real(self, *args, **kwargs)
         self.add_callback(Kill())
 
-    monkeypatch.setattr("umu_trainers.scoring.MAX_NEW_TOKENS", 2)  # answers mean nothing here
+    short = GenerationSettings(max_new_tokens=2)  # answers mean nothing here
+    monkeypatch.setattr(GenerationSettings, "from_task", lambda _: short)
     unlearn.main(flags(**settings, output_dir=tmp_path / "whole"))
     monkeypatch.setattr(unlearn.UnlearnTrainer, "__init__", init)
     with pytest.raises(Killed):

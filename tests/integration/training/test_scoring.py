@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
+from pathlib import Path
 
 import pytest
 import torch
 
+from umu_tasks.benchmarks.sources import open_source
 from umu_tasks.scoring.answers import is_correct
+from umu_tasks.tasks.documents import to_question
+from umu_tasks.tasks.mllmu import rules as mllmu
 from umu_trainers import run, unlearn
 from umu_trainers.guards import TrainingStopped
-from umu_trainers.scoring import SampleScorer, Score
+from umu_trainers.scoring import SampleScorer, Score, sample_questions
+
+MLLMU = Path(__file__).parents[2] / "fixtures" / "mllmu_small" / "data"
 
 
 @pytest.fixture
@@ -83,31 +90,61 @@ def test_a_floor_needs_scoring(flags):
         unlearn.main(flags(method="ga", retain_floor=0.5))
 
 
-def test_the_sample_is_scored_by_the_benchmark_s_rule(flags, monkeypatch, capsys):
+RULES = {
+    "umu": lambda output, document: is_correct(output, to_question(document), split=document["split"], rule="default"),
+    "mllmu": lambda output, document: bool(mllmu.verdicts(output, to_question(document))["default"]),
+}
+BENCHMARKS = {"umu": [], "mllmu": ["--data", str(MLLMU), "--benchmark", "mllmu", "--modality", "mul"]}
+
+
+@pytest.mark.parametrize("benchmark", BENCHMARKS)
+def test_the_sample_is_scored_by_the_benchmark_s_rule(flags, monkeypatch, capsys, benchmark):
     """Each answer with its own question: an answer shifted by one row would look like forgetting."""
-    answers = SampleScorer._answers
+    answers, scorers = SampleScorer._answers, {}
 
     def answer(self, asked):
+        scorers[id(self)] = self
         assert all(isinstance(text, str) for text in answers(self, asked)), "the model itself can be asked"
-        cloze = [one.question.task == "cloze" for one in asked]
-        return [one.question.gold if gold else "" for one, gold in zip(asked, cloze, strict=True)]
+        return [one.document["gold"] if one.document["task"] == "cloze" else "" for one in asked]
 
     monkeypatch.setattr(SampleScorer, "_answers", answer)
-    made = []
-    init = SampleScorer.__init__
-    monkeypatch.setattr(SampleScorer, "__init__", lambda self, *a, **k: (made.append(self), init(self, *a, **k))[1])
-    unlearn.main(flags(method="ga", max_steps=1, score_every=1, score_sample=6))
-    (scorer,) = made
-    first = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("start: "))
+    unlearn.main([*flags(method="ga", max_steps=1, score_every=1, score_sample=6), *BENCHMARKS[benchmark]])
+    (scorer,) = scorers.values()
     expected = []
     for name, asked in scorer.questions.items():
-        outputs = [one.question.gold if one.question.task == "cloze" else "" for one in asked]
-        split = scorer.samples[name].split
-        right = [is_correct(text, one.question, split=split) for text, one in zip(outputs, asked, strict=True)]
-        assert len(asked) == 6
-        assert {one.question.modality for one in asked} == {"unimodal", "multimodal"}
+        outputs = [one.document["gold"] if one.document["task"] == "cloze" else "" for one in asked]
+        right = [RULES[benchmark](text, one.document) for text, one in zip(outputs, asked, strict=True)]
+        assert len(asked) == 6 if benchmark == "umu" else len(asked) > 3
+        assert {one.document["modality"] for one in asked} == {"unimodal", "multimodal"}
         expected.append(f"{name} {sum(right) / len(right):.3f}")
+    first = next(line for line in capsys.readouterr().out.splitlines() if line.startswith("start: "))
     assert first.endswith(", ".join(expected))
+
+
+def test_the_sample_is_asked_and_scored_as_lmms_eval_does():
+    """MLLMU-Bench: the task's few-shot examples stand before the question, and a letter is the answer."""
+    people = open_source(str(MLLMU), benchmark="mllmu").load("forget05")
+    sample = sample_questions("mllmu", people, str(MLLMU), 8, seed=0)
+    by_kind = {(one.document["task"], one.document["modality"]): one for one in sample}
+    asked = by_kind["cls", "multimodal"]
+    assert [turn["role"] for turn in asked.task.messages(asked.document)][-3:] == ["user", "assistant", "user"]
+    assert (asked.is_right(asked.document["gold_letter"]), asked.is_right(asked.document["gold"])) == (True, False)
+
+
+def test_facts_are_drawn_whole():
+    """The two questions of a fact come together, so that both modalities weigh the same."""
+    source = open_source("mini")
+    for count in (1, 5, 64):
+        asked = sample_questions("umu", source.load("retain95"), "mini", count, seed=1)
+        facts = Counter((one.task.name, one.document["profile_id"], one.document["key"]) for one in asked)
+        assert set(facts.values()) == {2}
+        assert len(asked) == count + count % 2
+
+
+def test_a_benchmark_without_right_and_wrong_answers_cannot_be_scored_while_training():
+    people = open_source("mini").load("forget05")
+    with pytest.raises(ValueError, match=r"--score_every: nothing has no classification or cloze task for forget05"):
+        sample_questions("nothing", people, "mini", 4, seed=0)
 
 
 def test_the_score_is_read_again_when_resuming(flags, scores, record, tmp_path):

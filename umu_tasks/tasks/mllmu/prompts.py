@@ -26,11 +26,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from umu_tasks.benchmarks.instances import Question, Task
+from umu_tasks.benchmarks.instances import Modality, Question, Task
 from umu_tasks.tasks.umu import prompts as umu_prompts
 
 CLASSIFICATION_INSTRUCTION = "Just give ONE letter representing the answer directly."
 CLOZE_INSTRUCTION = "Please **ONLY** provide the correct answer that should replace the [Blank]."
+# Questions that the published evaluator frames otherwise than the published training frames the same text.
+OWN_FRAMES: frozenset[tuple[Task, Modality]] = frozenset(
+    {("cls", "unimodal"), ("cloze", "unimodal"), ("gen", "multimodal")}
+)
 MAX_NEW_TOKENS: dict[Task, int] = {"cls": 50, "cloze": 50, "gen": 50}
 
 

@@ -1,0 +1,100 @@
+"""A benchmark's tasks without lmms-eval: the settings and functions that the task files name, called as it calls them.
+
+    task = open_task("umu_forget05_cls", "mini")
+    document = task.documents[0]
+    task.messages(document)             # the conversation, images included
+    task.record(document, "an answer")  # what is scored of it
+
+So that whoever else asks a benchmark's questions (scoring while training does) asks and scores what lmms-eval would.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from datasets import Dataset
+
+from umu_tasks.benchmarks.sources import variable_of
+from umu_tasks.report.leaves import parse_leaf
+from umu_tasks.tasks.files import our_tasks, task_path
+from umu_tasks.tasks.records import Record
+
+
+@dataclass(frozen=True)
+class OpenTask:
+    """A leaf task over one data source.
+
+    Attributes:
+        name: ``umu_forget05_cls``.
+        spec: the source its questions and images come from.
+        settings: the task file's, includes merged.
+        documents: its questions, in the order lmms-eval has them.
+    """
+
+    name: str
+    benchmark: str
+    spec: str
+    settings: Mapping[str, Any]
+    documents: Dataset
+
+    def messages(self, document: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """Return the question as a conversation, its images read now."""
+        with data_from(self.benchmark, self.spec):
+            conversation: list[dict[str, Any]] = self._function("doc_to_messages")(document)
+        return conversation
+
+    def record(self, document: Mapping[str, Any], output: str) -> Record:
+        """Return the record of an answered question."""
+        record: Record = self._function("process_results")(document, [output])["record"]
+        return record
+
+    def _function(self, role: str) -> Callable[..., Any]:
+        return _function(self.settings[role])
+
+
+def open_task(name: str, spec: str) -> OpenTask:
+    """Return a leaf task with its questions.
+
+    Args:
+        spec: hub id, folder, or ``mini``.
+
+    Raises:
+        KeyError: no leaf task of ours has this name.
+        EvaluationAborted: the source does not have the task's questions.
+    """
+    leaf, settings = parse_leaf(name), our_tasks()[name]
+    if leaf is None:
+        raise KeyError(name)
+    chosen = settings["dataset_kwargs"]
+    file = task_path() / leaf.benchmark / chosen["data_files"]["test"]
+    selector = json.loads(file.read_text(encoding="utf-8"))[chosen["field"]]
+    with data_from(leaf.benchmark, spec):
+        documents = _function(settings["process_docs"])(Dataset.from_list(selector))
+    return OpenTask(name, leaf.benchmark, spec, settings, documents)
+
+
+def _function(path: str) -> Callable[..., Any]:
+    module, _, name = path.rpartition(".")
+    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
+    return function
+
+
+@contextmanager
+def data_from(benchmark: str, spec: str) -> Iterator[None]:
+    """Have a benchmark's tasks read `spec`: they take their source from the environment."""
+    name = variable_of(benchmark)
+    before = os.environ.get(name)
+    os.environ[name] = spec
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[name]
+        else:
+            os.environ[name] = before
