@@ -22,6 +22,7 @@ from umu_tasks.benchmarks.sources import (
 )
 from umu_tasks.benchmarks.splits import SPLITS
 from umu_tasks.scoring.answers import ASSISTANT_TAG
+from umu_tasks.scoring.texts import contains_words, fold
 
 Severity = Literal["error", "warning"]
 
@@ -182,6 +183,7 @@ class _SplitCheck:
         if self.source.rows.IMAGE_COLUMN not in faulty_columns:
             yield from self._images(profile, file)
         yield from self._cut_golds(profile, file)
+        yield from self._told_answers(profile, file)
         for instance in profile.instances if self.source.rows.PAIRED else ():
             yield from _oddities(instance, file)
 
@@ -210,6 +212,15 @@ class _SplitCheck:
                 text = f"{name}: the answer {answer!r} holds {ASSISTANT_TAG!r}, where outputs are cut. Take it out."
                 kind = "answers that no output can match"
                 yield DataNotice(text, file=file, row_id=profile.profile_id, column=column, kind=kind)
+
+    def _told_answers(self, profile: Profile, file: str) -> Iterator[DataNotice]:
+        """Yield the questions that say their answer: whoever reads them is right, having forgotten all of it."""
+        for question in profile.every_question():
+            if question.task != "gen" and contains_words(fold(question.text), fold(question.gold)):
+                name = f"{TASK_NAMES[question.task]} {question.key}, {question.modality}"
+                text = f"{name}: {question.text!r} holds the answer {question.gold!r}. Word it in another way."
+                kind = "questions that hold their own answer"
+                yield DataNotice(text, file=file, row_id=profile.profile_id, kind=kind)
 
     def _check_sizes(self) -> None:
         if not self.counts.people:

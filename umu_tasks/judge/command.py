@@ -39,7 +39,7 @@ def register(commands: Any) -> None:
     parser.add_argument(
         "--price", type=_prices, metavar="IN,OUT", help="price a million input and output tokens, for the estimate"
     )
-    parser.add_argument("--dry-run", action="store_true", help="print the estimate and stop")
+    parser.add_argument("--dry-run", action="store_true", help="print the estimate and stop; needs no judge")
     parser.set_defaults(run=run)
 
 
@@ -66,16 +66,21 @@ def run(arguments: argparse.Namespace) -> int:
     patience = {name: getattr(arguments, name) for name in ("retries", "backoff", "timeout")}
     settings = settings_from_environment(url=arguments.url, model=arguments.model, **patience)
     samples = {one: list(read_answers(one)) for one in find_samples(arguments.folder)}
+    answers = [one for own in samples.values() for one in own]
+    if settings is None and arguments.dry_run:
+        nothing_known = VerdictCache("", "")  # not opened: what an unnamed judge said before is not known
+        _print_estimate(answers, nothing_known, "a judge (none is set)", arguments.price)
+        return 0
     if settings is None:
         print(NO_JUDGE, file=sys.stderr)
         return 1
     with VerdictCache(settings.model, settings.url) as cache:
-        _print_estimate([one for own in samples.values() for one in own], cache, settings, arguments.price)
+        _print_estimate(answers, cache, settings.model, arguments.price)
         return 0 if arguments.dry_run else _judge(samples, cache, settings, arguments.concurrency)
 
 
 def _print_estimate(
-    answers: list[GeneratedAnswer], cache: VerdictCache, settings: JudgeSettings, prices: tuple[float, float] | None
+    answers: list[GeneratedAnswer], cache: VerdictCache, judge: str, prices: tuple[float, float] | None
 ) -> None:
     from umu_tasks.judge.judging import estimate
 
@@ -83,7 +88,7 @@ def _print_estimate(
     cost = f", about {found.cost(prices):.2f} at these prices" if prices else " (--price IN,OUT tells the cost)"
     print(
         f"{found.answers} answers, {found.known} need no request (judged before, repeated texts aside; empty; failed). "
-        f"{found.requests} requests to {settings.model}: about {found.input_tokens:,} input and "
+        f"{found.requests} requests to {judge}: about {found.input_tokens:,} input and "
         f"{found.output_tokens:,} output tokens{cost}.",
         flush=True,
     )

@@ -10,10 +10,6 @@ from typing import Any
 _HIDDEN_ENDINGS = ("_official", "_strict")
 _HIDDEN_STARTS = ("rouge1_", "rouge2_", "bleu_")
 _MARK = "record,none"  # what only our tasks' results have
-LEGEND = (
-    "umu-bench: the results file also has the scores under the _official and _strict rules, ROUGE-1, ROUGE-2, BLEU and "
-    "intervals."
-)
 
 
 def is_printed(name: str) -> bool:
@@ -32,6 +28,16 @@ def _own_rows(row: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in row.items() if is_printed(key.partition(",")[0].partition("_stderr")[0])}
 
 
+def legend(results: Mapping[str, Any]) -> str:
+    """Return what to say under the table: which of our metrics it leaves out. MLLMU-Bench has no `_official` rule."""
+    names = {key.partition(",")[0] for row in results["results"].values() if _MARK in row for key in row}
+    rules = [ending for ending in _HIDDEN_ENDINGS if any(name.endswith(ending) for name in names)]
+    scores = [f"the scores under the {' and '.join(rules)} rule{'s' * (len(rules) > 1)}"] if rules else []
+    if any(name.startswith(_HIDDEN_STARTS) for name in names):
+        scores += ["ROUGE-1", "ROUGE-2", "BLEU"]
+    return f"umu-bench: the results file also has {', '.join([*scores, 'intervals'])}."
+
+
 def shorten_tables() -> None:
     """Have lmms-eval's command print the short form. Its two modes look `make_table` up in two modules."""
     for name in ("lmms_eval.evaluator", "lmms_eval.__main__"):
@@ -46,7 +52,7 @@ def _shortened(make_table: Callable[..., str]) -> Callable[..., str]:
     def table(results: Mapping[str, Any], column: str = "results", *args: Any, **kwargs: Any) -> str:
         if column != "results" or not any(_MARK in row for row in results["results"].values()):
             return make_table(results, column, *args, **kwargs)
-        return f"{make_table(printed(results), column, *args, **kwargs)}\n{LEGEND}"
+        return f"{make_table(printed(results), column, *args, **kwargs)}\n{legend(results)}"
 
     table.by_umu_bench = True  # type: ignore[attr-defined]
     return table

@@ -259,6 +259,21 @@ def test_answers_that_no_output_can_match(umu, edit_cell):
     assert "cloze residence, multimodal: the answer 'x ASSISTANT: y'" in found[1].message
 
 
+def test_questions_that_hold_their_own_answer(umu, edit_cell):
+    """They are answered right by whoever reads them, so nobody would ever be found to have forgotten them."""
+
+    def change(cell):
+        half = cell["unimodal"]["residence"]
+        half["question"] = f"She lives in {half['answer'].upper()}, which is in __."
+
+    edit_cell(umu / "real_person", "001", "Cloze", change)
+    report = check_source(str(umu))
+    (found,) = [one for one in report.of("warning") if one.kind == "questions that hold their own answer"]
+    assert (report.ok, found.split, found.row_id) == (True, "real", "001")
+    assert found.message.endswith("Word it in another way.")
+    assert "cloze residence, unimodal: 'She lives in " in found.message
+
+
 @pytest.mark.parametrize("column", ["Cloze", "UM_QA"])
 def test_half_a_character_is_an_error_with_its_row(umu, edit_cell, column):
     """Half of an emoji, left where a text was cut, ends whatever writes or tokenizes it later, without a row ID."""

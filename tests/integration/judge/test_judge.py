@@ -295,6 +295,16 @@ def test_estimate_comes_first_and_dry_run_asks_nothing(judge, environment, capsy
     assert cost == pytest.approx((inward + 2 * outward) / 1e6, abs=0.006)
 
 
+def test_dry_run_needs_no_judge(environment, capsys, monkeypatch):
+    """What it will cost is asked before there is an account."""
+    write_samples(environment, [record(i, "word " * 40 + str(i)) for i in range(10)])
+    for name in ("UMU_JUDGE_URL", "UMU_JUDGE_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+    assert main(["judge", str(environment), "--dry-run"]) == 0
+    assert "10 requests to a judge (none is set): about" in capsys.readouterr().out
+    assert main(["judge", str(environment)]) == 1
+
+
 def _numbers(printed: str) -> tuple[int, int, int, float]:
     import re
 
