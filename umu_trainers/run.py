@@ -17,6 +17,7 @@ from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.sources import Source
 from umu_trainers.collator import Collator
 from umu_trainers.config import CommonArguments, LabelScope, UnlearnArguments
+from umu_trainers.config.checks import unused_adapter_settings
 from umu_trainers.data import Row, TrainingSet
 from umu_trainers.early import stop
 from umu_trainers.encoding import RowEncoder
@@ -59,6 +60,8 @@ def open_start(args: CommonArguments) -> Start:
     )
     if not args.use_lora:
         train_parts(start.model, args.train)
+        if unused := unused_adapter_settings(args):
+            say(f"Without effect: {', '.join(unused)}: with use_lora false no adapter is trained.")
     elif start.adapter is not None:
         say(f"Training goes on with the adapter in {start.adapter}; its own settings hold, not lora_*.")
     if args.cache_image_features:

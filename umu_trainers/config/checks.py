@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
 from umu_tasks.backend.prompting import PROMPT_STYLES
@@ -54,6 +55,9 @@ _RANGES: dict[str, tuple[float, float, str]] = {
 }
 
 
+_ADAPTER_ALONE = ("lora_r", "lora_alpha", "lora_dropout", "lora_init")
+
+
 def check_common(args: CommonArguments, allowed: Mapping[str, tuple[Any, ...]]) -> None:
     """Raise a ValueError that says what to do, if settings of both scripts cannot be right.
 
@@ -97,6 +101,17 @@ def check_common(args: CommonArguments, allowed: Mapping[str, tuple[Any, ...]]) 
         raise ValueError(
             "--accelerator_config dispatch_batches: not supported, each process makes its own batches. Leave it out."
         )
+
+
+def unused_adapter_settings(args: CommonArguments) -> list[str]:
+    """Return ``name value`` of each `lora_*` setting that was given though no adapter is trained.
+
+    No error: one config file serves runs with an adapter and, by a flag, runs without.
+    """
+    if args.use_lora:
+        return []
+    given = {one.name: one.default for one in fields(args) if one.name in _ADAPTER_ALONE}
+    return [f"{name} {getattr(args, name)}" for name, default in given.items() if getattr(args, name) != default]
 
 
 def _check_ranges(args: CommonArguments) -> None:
