@@ -209,7 +209,7 @@ def test_template_that_drops_image_or_question_is_an_error(chat_backend, tasks, 
     processor = chat_backend.checkpoint.builder.processor
     lossy = "{% for m in messages %}{% for p in m['content'] %}{{ p['text'] }}{% endfor %}{% endfor %}"
     monkeypatch.setattr(processor, "chat_template", lossy)
-    with pytest.raises(EvaluationAborted, match=r"0 <image> tokens and \d images"):
+    with pytest.raises(EvaluationAborted, match=r"0 <image> tokens and \d images|1 images has 0 image tokens"):
         ask(chat_backend, task, requests_of(task), 4)
     monkeypatch.setattr(processor, "chat_template", "{% for m in messages %}USER: <image>{% endfor %}")
     with pytest.raises(EvaluationAborted, match="leaves the question out of the prompt"):
