@@ -6,13 +6,15 @@ import json
 import random
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
-from transformers import GenerationConfig, TrainerCallback
+from transformers import TrainerCallback
 
+from umu_tasks.backend.checkpoint import plain_generation_config
 from umu_tasks.backend.generation import GenerationSettings, cut
 from umu_tasks.backend.prompting import PromptBuilder
 from umu_tasks.benchmarks.instances import MODALITIES, TASKS
@@ -20,6 +22,9 @@ from umu_tasks.benchmarks.profiles import ProfileSet
 from umu_tasks.tasks.asking import OpenTask, open_task
 from umu_tasks.tasks.files import our_tasks
 from umu_trainers.guards import TrainingStopped, note_stop
+
+if TYPE_CHECKING:
+    from transformers import GenerationConfig
 
 BEST = "best"  # folder of the best step, in the output folder, until training ends
 SCORE_FILE = "score.json"
@@ -178,8 +183,8 @@ class SampleScorer(TrainerCallback):
 
         args = self.trainer.args
         right: list[bool] = []
-        for group, rows in _groups(asked, args.world_size):
-            mine = group[args.process_index * rows :][:rows]
+        for group in _groups(asked, args.world_size):
+            mine = group[args.process_index :: args.world_size]
             # Under ZeRO-3 every process runs every batch, with or without a question of its own.
             outputs = self._answers(mine or group[:1])
             right += [one.is_right(output) for one, output in zip(mine, outputs, strict=False)]
@@ -187,24 +192,19 @@ class SampleScorer(TrainerCallback):
         return sum(everywhere) / len(everywhere)
 
     def _answers(self, asked: Sequence[Asked]) -> list[str]:
-        """Return the model's greedy answers to questions of one task and modality."""
+        """Return the model's answers to questions of one task and modality."""
         trainer, tokenizer = self.trainer, self.builder.processor.tokenizer
         settings = GenerationSettings.from_task(asked[0].task.settings["generation_kwargs"])
         prompts = [self.builder.of_document(one.document, one.task.messages(one.document)) for one in asked]
         texts, images = [text for text, _ in prompts], [own for _, own in prompts]
         inputs = trainer._prepare_inputs(self.builder.encode(texts, images, padding_side="left"))
         dtype = trainer.model.dtype
-        ends = {tokenizer.eos_token_id, self.builder.end_token_id} - {None}
-        ids = trainer.model.generate(
-            **{name: one.to(dtype) if one.is_floating_point() else one for name, one in inputs.items()},
-            generation_config=GenerationConfig(
-                max_new_tokens=settings.max_new_tokens,
-                do_sample=False,
-                eos_token_id=sorted(ends),
-                pad_token_id=self.builder.pad_token_id,
-            ),
-        )[:, inputs["input_ids"].shape[1] :]
-        answers = tokenizer.batch_decode(ids, skip_special_tokens=True)
+        with _decoding_plainly(trainer.model, self.builder) as plain:
+            ids = trainer.model.generate(
+                **{name: one.to(dtype) if one.is_floating_point() else one for name, one in inputs.items()},
+                generation_config=settings.config(plain),
+            )[:, inputs["input_ids"].shape[1] :]  # (batch, new_tokens)
+        answers = tokenizer.batch_decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return [cut(answer, settings.until) for answer in answers]
 
     def _say(self, args: Any, text: str) -> None:
@@ -212,8 +212,21 @@ class SampleScorer(TrainerCallback):
             print(text, flush=True)
 
 
-def _groups(asked: Sequence[Asked], processes: int) -> Iterator[tuple[Sequence[Asked], int]]:
-    """Yield questions of one task and modality that are asked together, and how many each process takes of them.
+@contextmanager
+def _decoding_plainly(model: Any, builder: PromptBuilder) -> Iterator[GenerationConfig]:
+    """Put the checkpoint's own generation config aside, which is saved with the model: what `generate` is not told (a
+    repetition penalty) it would take from there, and evaluation does not."""
+    base = model.get_base_model() if hasattr(model, "get_base_model") else model
+    own = base.generation_config
+    base.generation_config = plain = plain_generation_config(own, builder)
+    try:
+        yield plain
+    finally:
+        base.generation_config = own
+
+
+def _groups(asked: Sequence[Asked], processes: int) -> Iterator[Sequence[Asked]]:
+    """Yield questions of one task and modality that all processes together ask in one batch each.
 
     Fewer where each shows several images (few-shot examples): all images of a batch are in memory at once.
     """
@@ -222,7 +235,7 @@ def _groups(asked: Sequence[Asked], processes: int) -> Iterator[tuple[Sequence[A
             own = [one for one in asked if (one.task.name, one.document["modality"]) == (task, modality)]
             rows = max(1, BATCH_SIZE // max(1, _images(own[0]))) if own else BATCH_SIZE
             for start in range(0, len(own), rows * processes):
-                yield own[start : start + rows * processes], rows
+                yield own[start : start + rows * processes]
 
 
 def _images(asked: Asked) -> int:

@@ -75,13 +75,13 @@ def load_checkpoint(arguments: BackendArguments, device: torch.device, *, quanti
     builder = _load_builder(location, arguments)
     placed = {"quantization_config": quantization, "device_map": {"": device}} if quantization is not None else {}
     model = _load_model(location.base, arguments, _dtype(arguments.dtype, device), placed)
-    eos = _eos_token_ids(model.generation_config, builder.processor.tokenizer, builder)
-    model.generation_config = _plain_generation_config(model.generation_config, eos, builder.pad_token_id)
+    plain = plain_generation_config(model.generation_config, builder)
+    model.generation_config = plain
     if location.adapter is not None:
         model = _add_adapter(model, location.adapter)
     model = (model if placed else model.to(device)).eval()
     _require_finite(model, location)
-    return Checkpoint(model, builder, location, eos)
+    return Checkpoint(model, builder, location, tuple(plain.eos_token_id or ()))
 
 
 def load_builder(arguments: BackendArguments) -> PromptBuilder:
@@ -355,21 +355,18 @@ def _dtype(name: str | None, device: torch.device) -> torch.dtype:
     return dtype
 
 
-def _eos_token_ids(generation_config: GenerationConfig, tokenizer: Any, builder: PromptBuilder) -> tuple[int, ...]:
-    """Return every token that may end an answer: the checkpoint's own, the tokenizer's, and the prompt style's."""
-    own = generation_config.eos_token_id
-    listed = own if isinstance(own, list) else [own]
-    ends = [*listed, tokenizer.eos_token_id, builder.end_token_id]
-    return tuple(dict.fromkeys(token for token in ends if token is not None))
-
-
-def _plain_generation_config(old: GenerationConfig, eos: tuple[int, ...], pad: int) -> GenerationConfig:
+def plain_generation_config(old: GenerationConfig, builder: PromptBuilder) -> GenerationConfig:
     """Return a config without the checkpoint's sampling habits (temperature, repetition penalty), which would leak
-    into greedy decoding and make checkpoints of one family decode differently."""
+    into greedy decoding and make checkpoints of one family decode differently.
+
+    Every token that may end an answer does: the checkpoint's own, the tokenizer's, and the prompt style's.
+    """
+    listed = old.eos_token_id if isinstance(old.eos_token_id, list) else [old.eos_token_id]
+    ends = [*listed, builder.processor.tokenizer.eos_token_id, builder.end_token_id]
     return GenerationConfig(
         bos_token_id=old.bos_token_id,
-        eos_token_id=list(eos) or None,
-        pad_token_id=pad,
+        eos_token_id=list(dict.fromkeys(token for token in ends if token is not None)) or None,
+        pad_token_id=builder.pad_token_id,
         decoder_start_token_id=old.decoder_start_token_id,
     )
 

@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
+from transformers import GenerationConfig
 
+from umu_tasks.backend.arguments import BackendArguments
+from umu_tasks.backend.checkpoint import load_checkpoint
+from umu_tasks.backend.generation import GenerationSettings, generate
 from umu_tasks.benchmarks.sources import open_source
 from umu_tasks.scoring.answers import is_correct
 from umu_tasks.tasks.documents import to_question
 from umu_tasks.tasks.mllmu import rules as mllmu
 from umu_trainers import run, unlearn
 from umu_trainers.guards import TrainingStopped
-from umu_trainers.scoring import SampleScorer, Score, sample_questions
+from umu_trainers.scoring import Asked, SampleScorer, Score, sample_questions
 
 MLLMU = Path(__file__).parents[2] / "fixtures" / "mllmu_small" / "data"
 
@@ -121,6 +127,33 @@ def test_the_sample_is_scored_by_the_benchmark_s_rule(flags, monkeypatch, capsys
     assert first.endswith(", ".join(expected))
 
 
+@pytest.mark.parametrize("use_lora", [False, True])
+def test_answers_are_those_that_evaluation_gets(flags, checkpoint, tmp_path, monkeypatch, use_lora):
+    """A checkpoint's own habits in decoding (Qwen2.5-VL's repetition penalty) are left out, and are saved with it."""
+    own = tmp_path / "model"
+    shutil.copytree(checkpoint, own)
+    habits = {"repetition_penalty": 5.0, "eos_token_id": [2, 100], "pad_token_id": 0}
+    GenerationConfig.from_dict(habits).save_pretrained(own)
+    answers, given = SampleScorer._answers, {}
+
+    def answer(self, asked):
+        found = answers(self, asked)
+        prompts = [self.builder.of_document(one.document, one.task.messages(one.document)) for one in asked]
+        given.update(zip((text for text, _ in prompts), zip(asked, prompts, found, strict=True), strict=True))
+        return found
+
+    monkeypatch.setattr(SampleScorer, "_answers", answer)
+    settings = {"learning_rate": 1e-9, "max_steps": 1, "score_every": 1, "score_sample": 2, "use_lora": use_lora}
+    unlearn.main(flags(method="ga", model=own, **settings))
+    opened = load_checkpoint(BackendArguments(str(tmp_path / "run")), torch.device("cpu"))
+    for asked, (text, images), found in given.values():
+        how = GenerationSettings.from_task(asked.task.settings["generation_kwargs"])
+        assert generate(opened, [text], [images], how)[0].text == found
+    if not use_lora:
+        saved = GenerationConfig.from_pretrained(tmp_path / "run")
+        assert (saved.repetition_penalty, saved.eos_token_id) == (5.0, [2, 100])
+
+
 def test_the_sample_is_asked_and_scored_as_lmms_eval_does():
     """MLLMU-Bench: the task's few-shot examples stand before the question, and a letter is the answer."""
     people = open_source(str(MLLMU), benchmark="mllmu").load("forget05")
@@ -139,6 +172,24 @@ def test_facts_are_drawn_whole():
         facts = Counter((one.task.name, one.document["profile_id"], one.document["key"]) for one in asked)
         assert set(facts.values()) == {2}
         assert len(asked) == count + count % 2
+
+
+def test_processes_share_the_questions_of_each_batch(monkeypatch):
+    """The default sample has 16 questions of each kind: one process could ask them all, and the others wait for it."""
+    asked = sample_questions("umu", open_source("mini").load("retain95"), "mini", 66, seed=0)
+    batches, counted = [[], []], []
+    monkeypatch.setattr(
+        SampleScorer,
+        "_answers",
+        lambda self, own: batches[self.trainer.args.process_index].append(len(own)) or [""] * len(own),
+    )
+    monkeypatch.setattr(Asked, "is_right", lambda self, output: counted.append(id(self)) or False)
+    scorer = SampleScorer({}, None, every=1)
+    for process in range(2):
+        scorer.trainer = SimpleNamespace(args=SimpleNamespace(world_size=2, process_index=process))
+        scorer._accuracy(asked)
+    assert sorted(counted) == sorted(map(id, asked))
+    assert all(abs(one - other) <= 1 for one, other in zip(*batches, strict=True))
 
 
 def test_a_benchmark_without_right_and_wrong_answers_cannot_be_scored_while_training():
