@@ -17,6 +17,7 @@ from transformers import TrainerCallback
 from umu_tasks.backend.checkpoint import plain_generation_config
 from umu_tasks.backend.generation import GenerationSettings, cut
 from umu_tasks.backend.prompting import PromptBuilder
+from umu_tasks.benchmarks.errors import DataError, NoQuestionsError
 from umu_tasks.benchmarks.instances import MODALITIES, TASKS
 from umu_tasks.benchmarks.profiles import ProfileSet
 from umu_tasks.tasks.asking import OpenTask, open_task
@@ -64,7 +65,7 @@ def sample_questions(benchmark: str, people: ProfileSet, spec: str, count: int, 
     both modalities weigh the same.
 
     Raises:
-        ValueError: the benchmark has no such task for this split.
+        ValueError: there is no such question about this split, or its tasks' data cannot be used.
     """
     facts = [fact for task in _tasks(benchmark, people.split, spec) for fact in _facts(task)]
     place = {profile_id: number for number, profile_id in enumerate(people.ids)}
@@ -75,14 +76,22 @@ def sample_questions(benchmark: str, people: ProfileSet, spec: str, count: int, 
 
 
 def _tasks(benchmark: str, split: str, spec: str) -> list[OpenTask]:
-    known = our_tasks()
-    names = [name for task in TASKS if task != "gen" and (name := f"{benchmark}_{split}_{task}") in known]
-    if not names:
+    """Return the tasks to sample from: those of the two that the benchmark has for the split, and the data questions
+    for."""
+    known, tasks = our_tasks(), []
+    for name in (f"{benchmark}_{split}_{task}" for task in TASKS if task != "gen"):
+        try:
+            tasks += [open_task(name, spec)] if name in known else []
+        except NoQuestionsError:
+            continue
+        except DataError as error:
+            raise ValueError(f"--score_every: {error}") from error
+    if not tasks:
         raise ValueError(
-            f"--score_every: {benchmark} has no classification or cloze task for {split}. Leave it at 0 and score the "
-            "saved model."
+            f"--score_every: {benchmark} has no classification or cloze question about {split}. Leave it at 0 and "
+            "score the saved model."
         )
-    return [open_task(name, spec) for name in names]
+    return tasks
 
 
 def _facts(task: OpenTask) -> list[list[Asked]]:

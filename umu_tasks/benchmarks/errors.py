@@ -40,6 +40,10 @@ class DataNotice(DataError):
     """Data that can be used but is probably a mistake: `umu data check` lists it, loading does not stop for it."""
 
 
+class NoQuestionsError(DataError):
+    """Data without a question for a task that asks about them."""
+
+
 Report = Callable[[DataError], None]
 """Where a row parser sends each problem it meets. It goes on with the rest of the row if this returns."""
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import importlib
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +22,7 @@ from datasets import Dataset
 
 from umu_tasks.benchmarks.sources import variable_of
 from umu_tasks.report.leaves import parse_leaf
+from umu_tasks.tasks.abort import EvaluationAborted
 from umu_tasks.tasks.files import our_tasks, task_path
 from umu_tasks.tasks.records import Record
 
@@ -45,17 +46,17 @@ class OpenTask:
 
     def messages(self, document: Mapping[str, Any]) -> list[dict[str, Any]]:
         """Return the question as a conversation, its images read now."""
-        with data_from(self.benchmark, self.spec):
-            conversation: list[dict[str, Any]] = self._function("doc_to_messages")(document)
+        conversation: list[dict[str, Any]] = self._call("doc_to_messages", document)
         return conversation
 
     def record(self, document: Mapping[str, Any], output: str) -> Record:
         """Return the record of an answered question."""
-        record: Record = self._function("process_results")(document, [output])["record"]
+        record: Record = self._call("process_results", document, [output])["record"]
         return record
 
-    def _function(self, role: str) -> Callable[..., Any]:
-        return _function(self.settings[role])
+    def _call(self, role: str, *arguments: Any) -> Any:
+        with data_from(self.benchmark, self.spec):
+            return _call(self.settings[role], *arguments)
 
 
 def open_task(name: str, spec: str) -> OpenTask:
@@ -66,7 +67,8 @@ def open_task(name: str, spec: str) -> OpenTask:
 
     Raises:
         KeyError: no leaf task of ours has this name.
-        EvaluationAborted: the source does not have the task's questions.
+        NoQuestionsError: the source has none for the task.
+        DataError: its data cannot be used.
     """
     leaf, settings = parse_leaf(name), our_tasks()[name]
     if leaf is None:
@@ -75,14 +77,17 @@ def open_task(name: str, spec: str) -> OpenTask:
     file = task_path() / leaf.benchmark / chosen["data_files"]["test"]
     selector = json.loads(file.read_text(encoding="utf-8"))[chosen["field"]]
     with data_from(leaf.benchmark, spec):
-        documents = _function(settings["process_docs"])(Dataset.from_list(selector))
+        documents: Dataset = _call(settings["process_docs"], Dataset.from_list(selector))
     return OpenTask(name, leaf.benchmark, spec, settings, documents)
 
 
-def _function(path: str) -> Callable[..., Any]:
+def _call(path: str, *arguments: Any) -> Any:
+    """Call a function that a task file names. What it ends lmms-eval with (`tasks.abort`) is raised as what it was."""
     module, _, name = path.rpartition(".")
-    function: Callable[..., Any] = getattr(importlib.import_module(module), name)
-    return function
+    try:
+        return getattr(importlib.import_module(module), name)(*arguments)
+    except EvaluationAborted as aborted:
+        raise (aborted.__cause__ or aborted) from None
 
 
 @contextmanager

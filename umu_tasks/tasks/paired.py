@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from datasets import Dataset
 
 from umu_tasks.backend.preflight import check_backend
-from umu_tasks.benchmarks.errors import DataError
+from umu_tasks.benchmarks.errors import NoQuestionsError
 from umu_tasks.benchmarks.instances import Question
 from umu_tasks.benchmarks.sources import open_source, variable_of
 from umu_tasks.tasks.abort import aborts_on_error
@@ -53,7 +53,7 @@ class PairedHooks:
             published_prompt=self.published_prompt,
         )
         if not documents:
-            raise DataError(
+            raise NoQuestionsError(
                 f"split {row['split']} has no {row['task']} question. Check the data that "
                 f"{variable_of(self.benchmark)} names with `umu data check`.",
                 file=source.spec,

@@ -120,6 +120,10 @@ def _evaluation_cases(source: Source, split: str, benchmark: str, profile_id: st
 
 def _task_cases(task: OpenTask, leaf: LeafName, people: ProfileSet, profile_id: str | None) -> Iterator[_Case]:
     own = [one for one in task.documents if profile_id in (None, one["profile_id"])]
+    if not own and leaf.has_other_form and not leaf.form:  # who stands in the examples is not asked about with them
+        alone = leaf._replace(form=ZERO_SHOT)
+        yield from _task_cases(open_task(str(alone), task.spec), alone, people, profile_id)
+        return
     if not own:
         raise DataError(
             f"no {TASK_NAMES[leaf.task]} question in {leaf}. Choose another person with --id.", row_id=profile_id
@@ -128,14 +132,15 @@ def _task_cases(task: OpenTask, leaf: LeafName, people: ProfileSet, profile_id: 
     fact = [one for one in own if (one["profile_id"], one["key"]) == (first["profile_id"], first["key"])]
     for document in sorted(fact, key=lambda one: str(one["modality"]), reverse=True):
         name, where = f"evaluation, {TASK_NAMES[leaf.task]}", _place(document)
+        name += " without examples" if leaf.form else ""
         row = Row(people.split, people.by_id(document["profile_id"]), _as_pair(document))
         if not document.get("examples"):
             yield _Case(name, where, document, task.messages, row)
             continue
         yield _Case(f"{name} with examples", where, document, task.messages, None)
-        alone = open_task(str(leaf._replace(form=ZERO_SHOT)), task.spec)
-        zero_shot = next(one for one in alone.documents if _place(one) == where)
-        yield _Case(f"{name} without examples", where, zero_shot, alone.messages, row)
+        zero_shot = open_task(str(leaf._replace(form=ZERO_SHOT)), task.spec)
+        same = next(one for one in zero_shot.documents if _place(one) == where)
+        yield _Case(f"{name} without examples", where, same, zero_shot.messages, row)
 
 
 def _as_pair(document: Mapping[str, Any]) -> TrainingPair:

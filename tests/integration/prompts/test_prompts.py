@@ -153,6 +153,26 @@ def test_few_shot_examples_are_shown_and_the_question_alone_is_compared(capsys, 
     assert any("training, multimodal" in one["name"] for one in same)
 
 
+def test_a_few_shot_example_is_asked_about_without_examples(capsys):
+    """In the fixture everybody stands in the examples of one of the tasks."""
+    for person in ("001", "002", "003"):
+        assert main(["prompts", str(MLLMU), "--model", "mini", "--benchmark", "mllmu", "--id", person, "--json"]) == 0
+        found = json.loads(capsys.readouterr().out)["questions"]
+        kinds = {one["name"] for one in found}
+        for task in ("classification", "cloze"):
+            assert f"evaluation, {task} without examples" in kinds
+            assert f"evaluation, {task}" not in kinds
+        assert any(f"evaluation, {task} with examples" not in kinds for task in ("classification", "cloze"))
+        assert all(f"ID {person}," in one["where"] for one in found)
+
+
+def test_data_that_a_task_refuses_are_told_as_such(capsys, monkeypatch):
+    """Status 1 is for prompts that differ."""
+    monkeypatch.setenv("MLLMU_SEED", "one")
+    assert main(["prompts", str(MLLMU), "--model", "mini", "--benchmark", "mllmu"]) == 2
+    assert "umu: MLLMU_SEED=one: expected a whole number." in capsys.readouterr().err
+
+
 def test_a_split_without_tasks_has_no_prompts(capsys):
     assert main(["prompts", str(MLLMU), "--model", "mini", "--benchmark", "mllmu", "--split", "full"]) == 2
     assert "mllmu has no task for split full" in capsys.readouterr().err

@@ -8,8 +8,10 @@ from collections import Counter
 from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow
 import pytest
 import torch
+from pyarrow import parquet
 from transformers import GenerationConfig
 
 from umu_tasks.backend.arguments import BackendArguments
@@ -192,9 +194,31 @@ def test_processes_share_the_questions_of_each_batch(monkeypatch):
     assert all(abs(one - other) <= 1 for one, other in zip(*batches, strict=True))
 
 
+def test_data_without_questions_of_a_task_are_scored_by_the_other(data, tmp_path):
+    """`umu data check` warns of them, and training takes them."""
+    people = tmp_path / "people"
+    shutil.copytree(data, people)
+    for file in people.rglob("*.parquet"):
+        table = parquet.read_table(file)
+        cells = pyarrow.array(['{"unimodal": {}, "multimodal": {}}'] * len(table))
+        place = table.schema.get_field_index("Classify")
+        parquet.write_table(table.set_column(place, "Classify", cells), file)
+    asked = sample_questions("umu", open_source(str(people)).load("forget05"), str(people), 4, seed=0)
+    assert [one.document["task"] for one in asked] == ["cloze"] * 4
+
+
+def test_data_that_a_task_refuses_are_told_with_the_setting(monkeypatch):
+    people = open_source(str(MLLMU), benchmark="mllmu").load("forget05")
+    monkeypatch.setenv("MLLMU_SEED", "one")
+    with pytest.raises(ValueError, match=r"--score_every: MLLMU_SEED=one: expected a whole number"):
+        sample_questions("mllmu", people, str(MLLMU), 4, seed=0)
+
+
 def test_a_benchmark_without_right_and_wrong_answers_cannot_be_scored_while_training():
     people = open_source("mini").load("forget05")
-    with pytest.raises(ValueError, match=r"--score_every: nothing has no classification or cloze task for forget05"):
+    with pytest.raises(
+        ValueError, match=r"--score_every: nothing has no classification or cloze question about forget05"
+    ):
         sample_questions("nothing", people, "mini", 4, seed=0)
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from datasets import Dataset, Features, List, Value
 
 from umu_tasks.backend.preflight import check_backend
-from umu_tasks.benchmarks.errors import DataError
+from umu_tasks.benchmarks.errors import DataError, NoQuestionsError
 from umu_tasks.benchmarks.instances import Question, Task
 from umu_tasks.benchmarks.sources import open_source
 from umu_tasks.tasks import documents
@@ -43,7 +43,7 @@ def build_documents(selector: Dataset) -> Dataset:
     people = [as_mllmu(person) for person in source.load(split)]
     asked = list(_documents(scored(people, examples), task, split, examples))
     if not asked:
-        raise DataError(
+        raise NoQuestionsError(
             f"split {split} has no {task} question to score. Training data (metadata column) has none: point "
             "MLLMU_DATA to the benchmark's own data. Check it with `umu data check SOURCE --benchmark mllmu`.",
             file=source.spec,
