@@ -15,15 +15,16 @@ import inspect
 import logging
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from umu_tasks.backend import preflight
 from umu_tasks.benchmarks.names import ANY_BENCHMARK
+from umu_tasks.report.leaves import LeafName, parse_leaf
 from umu_tasks.tasks.abort import EvaluationAborted
-from umu_tasks.tasks.files import leaves_of, read_task_file, task_files, task_name, task_path
+from umu_tasks.tasks.files import read_task_file, task_files, task_name, task_path
 
 logger = logging.getLogger(__name__)
 
@@ -141,32 +142,43 @@ def _refusing_unknown_names(match_tasks: Callable[..., list[str]]) -> Callable[.
                 )
         if any(_OUR_NAME.fullmatch(name) for name in found):
             preflight.expect_our_tasks()
-        _check_data([name for name in found if _is_our_file(self.task_index[name]["yaml_path"])])
+        _check_data(_asked_leaves(self.task_index, found))
         return found
 
     return checked
 
 
-def _is_our_file(path: str | int) -> bool:
-    """Return whether lmms-eval's index has a task from our folder. Tags have the path -1."""
-    return isinstance(path, str) and Path(path).resolve().is_relative_to(task_path())
+def _asked_leaves(index: Mapping[str, Mapping[str, Any]], names: Iterable[str]) -> Iterator[LeafName]:
+    """Yield the leaf tasks of ours that lmms-eval will ask, the user's own suites and tags opened.
+
+    A task of the user's that hides one of ours, and one that a suite gives settings of its own, is not ours to check.
+    """
+    from lmms_eval.utils import load_yaml_config
+
+    for name in names:
+        entry = index.get(name, {})
+        if entry.get("type") == "tag":
+            yield from _asked_leaves(index, entry["task"])
+        elif entry.get("type") == "group":
+            members = load_yaml_config(entry["yaml_path"], mode="simple")["task"]
+            yield from _asked_leaves(index, [one for one in members if isinstance(one, str)])
+        elif entry and Path(entry["yaml_path"]).resolve().is_relative_to(task_path()) and (leaf := parse_leaf(name)):
+            yield leaf
 
 
-def _check_data(names: Sequence[str]) -> None:
+def _check_data(leaves: Iterable[LeafName]) -> None:
     """End the program if tasks have no data in a folder: lmms-eval opens data only after it has loaded the model.
 
-    The embedded data are always there; the hub is asked in its turn.
+    The hub is asked in its turn.
     """
     from umu_tasks.benchmarks.errors import DataError
-    from umu_tasks.benchmarks.sources import open_source, variable_of
+    from umu_tasks.benchmarks.sources import open_source
 
     splits: dict[str, set[str]] = {}
-    for leaf in leaves_of(names):
+    for leaf in leaves:
         splits.setdefault(leaf.benchmark, set()).add(leaf.split)
     try:
         for benchmark, wanted in sorted(splits.items()):
-            if os.environ.get(variable_of(benchmark), "mini") == "mini":
-                continue
             source = open_source(benchmark=benchmark)
             if source.kind == "folder":
                 for split in sorted(wanted):

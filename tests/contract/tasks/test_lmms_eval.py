@@ -136,12 +136,31 @@ def test_a_suite_of_ones_own_needs_what_it_asks_for_only(task_manager, monkeypat
     import shutil
 
     from umu_tasks.benchmarks.sources import open_source
+    from umu_tasks.tasks.abort import EvaluationAborted
 
     TaskManager, own = task_manager
     shutil.copytree(open_source("mini").folder, tmp_path / "people", ignore=shutil.ignore_patterns("*[Rr]eal*"))
     monkeypatch.setenv("UMU_DATA", str(tmp_path / "people"))
     (own / "b.yaml").write_text("group: umu05\ntask: [umu_forget05, umu_retain95]\n")
     assert TaskManager().match_tasks(["umu05"]) == ["umu05"]
+    (own / "c.yaml").write_text("group: people\ntask: [somebody_elses, umu05, umu_real_gen]\n")
+    with pytest.raises(EvaluationAborted, match=r"no split 'real' here"):
+        TaskManager().match_tasks(["peo*"])
+    (own / "d.yaml").write_text("task: umu_real_gen\ntag: mine\n")  # of the user's, and it hides ours
+    assert TaskManager().match_tasks(["people", "mine"]) == ["mine", "people"]
+
+
+def test_a_benchmark_without_data_is_told_before_a_model_is_loaded(task_manager, monkeypatch):
+    """One that is on no hub has none before its variable names a folder, and none in the package."""
+    from umu_tasks.benchmarks import sources
+    from umu_tasks.tasks.abort import EvaluationAborted
+
+    manager = task_manager[0]()
+    monkeypatch.delenv("UMU_DATA")
+    assert manager.match_tasks(["umu05"]) == ["umu05"]  # on the hub, which is asked in its turn
+    monkeypatch.setattr(sources.row_parser("umu"), "HUB_ID", None)
+    with pytest.raises(EvaluationAborted, match=r"umu is on no hub\. Set UMU_DATA"):
+        manager.match_tasks(["umu05"])
 
 
 def test_a_folder_with_all_splits_is_enough_for_the_suites(task_manager, monkeypatch):
