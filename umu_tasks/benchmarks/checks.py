@@ -214,9 +214,15 @@ class _SplitCheck:
                 yield DataNotice(text, file=file, row_id=profile.profile_id, column=column, kind=kind)
 
     def _told_answers(self, profile: Profile, file: str) -> Iterator[DataNotice]:
-        """Yield the questions that say their answer: whoever reads them is right, having forgotten all of it."""
+        """Yield the questions that say their answer: whoever reads them is right, having forgotten all of it.
+
+        One that lists all options ("Is she a pilot or a baker?") does not say which.
+        """
         for question in profile.every_question():
-            if question.task != "gen" and contains_words(fold(question.text), fold(question.gold)):
+            said, options = fold(question.text), question.options.values()
+            if options and all(contains_words(said, fold(option)) for option in options):
+                continue
+            if question.task != "gen" and contains_words(said, fold(question.gold)):
                 name = f"{TASK_NAMES[question.task]} {question.key}, {question.modality}"
                 text = f"{name}: {question.text!r} holds the answer {question.gold!r}. Word it in another way."
                 kind = "questions that hold their own answer"

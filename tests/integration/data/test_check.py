@@ -274,6 +274,16 @@ def test_questions_that_hold_their_own_answer(umu, edit_cell):
     assert "cloze residence, unimodal: 'She lives in " in found.message
 
 
+def test_a_question_that_lists_the_options_does_not_say_which(umu, edit_cell):
+    def change(cell):
+        half = cell["unimodal"]["occupation"]
+        half["question"] = f"Is she a {' or a '.join(half['options'].values())}?"
+
+    edit_cell(umu / "real_person", "001", "Classify", change)
+    kinds = {one.kind for one in check_source(str(umu)).of("warning")}
+    assert "questions that hold their own answer" not in kinds
+
+
 @pytest.mark.parametrize("column", ["Cloze", "UM_QA"])
 def test_half_a_character_is_an_error_with_its_row(umu, edit_cell, column):
     """Half of an emoji, left where a text was cut, ends whatever writes or tokenizes it later, without a row ID."""
