@@ -38,7 +38,7 @@ from umu_trainers.packing import make_packer
 from umu_trainers.plan import EpochPlan
 from umu_trainers.record import build_record, had_ended, note_start, save_run
 from umu_trainers.reference import Reference
-from umu_trainers.scoring import SampleScorer, sample_questions
+from umu_trainers.scoring import Asked, SampleScorer, sample_questions
 from umu_trainers.stored import StoredReference
 
 
@@ -117,15 +117,21 @@ def fitting(one: TrainingSet, encoder: RowEncoder) -> TrainingSet:
     return kept
 
 
-def sample_scorer(source: Source, args: UnlearnArguments, start: Start) -> SampleScorer | None:
-    """Return what scores a sample of questions while training, with `score_every`."""
-    if not args.score_every:
+def questions_to_score(source: Source, args: UnlearnArguments) -> dict[str, list[Asked]]:
+    """Return the samples of questions that are scored while training, with `score_every`; none without."""
+    splits = {"forget": args.forget_split, "retain": args.retain_split} if args.score_every else {}
+    return {
+        name: sample_questions(args.benchmark, source.load(split), source.spec, args.score_sample, args.seed)
+        for name, split in splits.items()
+    }
+
+
+def sample_scorer(
+    questions: Mapping[str, Sequence[Asked]], args: UnlearnArguments, start: Start
+) -> SampleScorer | None:
+    """Return what scores the samples while training; None where there are none."""
+    if not questions:
         return None
-    forget, retain = (
-        sample_questions(args.benchmark, source.load(split), source.spec, args.score_sample, args.seed)
-        for split in (args.forget_split, args.retain_split)
-    )
-    questions = {"forget": forget, "retain": retain}
     return SampleScorer(questions, start.builder, every=args.score_every, floor=args.retain_floor)
 
 

@@ -36,11 +36,12 @@ def main(argv: Sequence[str] | None = None) -> None:
     source = open_source(args.data, benchmark=args.benchmark)
     forget, retain = unlearn_sets(source, args)
     run.say("\n".join(str(one) for one in (forget, retain) if one))
+    questions = run.questions_to_score(source, args)
 
     start = run.open_start(args)
     encoder = run.build_encoder(start, args)
     forget, retain = run.fitting(forget, encoder), retain and run.fitting(retain, encoder)
-    trainer = build_trainer(args, start, encoder, forget, retain, run.sample_scorer(source, args, start))
+    trainer = build_trainer(args, start, encoder, forget, retain, run.sample_scorer(questions, args, start))
     run.train_and_save("unlearn", trainer, start, source, {"forget": forget, "retain": retain}, resume)
 
 

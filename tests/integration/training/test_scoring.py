@@ -207,11 +207,11 @@ def test_data_without_questions_of_a_task_are_scored_by_the_other(data, tmp_path
     assert [one.document["task"] for one in asked] == ["cloze"] * 4
 
 
-def test_data_that_a_task_refuses_are_told_with_the_setting(monkeypatch):
-    people = open_source(str(MLLMU), benchmark="mllmu").load("forget05")
+def test_data_that_a_task_refuses_are_told_with_the_setting_and_before_the_model_is_loaded(flags, monkeypatch):
     monkeypatch.setenv("MLLMU_SEED", "one")
+    monkeypatch.setattr(run, "open_start", lambda args: pytest.fail("the model is loaded"))
     with pytest.raises(ValueError, match=r"--score_every: MLLMU_SEED=one: expected a whole number"):
-        sample_questions("mllmu", people, str(MLLMU), 4, seed=0)
+        unlearn.main([*flags(method="ga", score_every=1), *BENCHMARKS["mllmu"]])
 
 
 def test_a_benchmark_without_right_and_wrong_answers_cannot_be_scored_while_training():
