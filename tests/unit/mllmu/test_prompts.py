@@ -58,7 +58,3 @@ def test_question_is_the_one_shown():
     asked = question("cloze", "unimodal", "__ is a __.")
     assert prompts.shown_question(asked) == "[Blank] is a [Blank]."
     assert prompts.shown_question(asked) in prompts.published_prompt(asked)
-
-
-def test_token_limit():
-    assert set(prompts.MAX_NEW_TOKENS.values()) == {50}

@@ -35,7 +35,6 @@ CLOZE_INSTRUCTION = "Please **ONLY** provide the correct answer that should repl
 OWN_FRAMES: frozenset[tuple[Task, Modality]] = frozenset(
     {("cls", "unimodal"), ("cloze", "unimodal"), ("gen", "multimodal")}
 )
-MAX_NEW_TOKENS: dict[Task, int] = {"cls": 50, "cloze": 50, "gen": 50}
 
 
 def shown_question(question: Question) -> str:

@@ -21,7 +21,6 @@ GENERATION_INSTRUCTION: dict[Modality, str] = {
 }
 # Questions that the published evaluator frames otherwise than the published training frames the same text.
 OWN_FRAMES: frozenset[tuple[Task, Modality]] = frozenset({("cls", "unimodal"), ("gen", "multimodal")})
-MAX_NEW_TOKENS: dict[Task, int] = {"cls": 50, "cloze": 50, "gen": 200}
 
 
 def user_text(question: Question) -> str:
