@@ -284,6 +284,17 @@ def test_a_question_that_lists_the_options_does_not_say_which(umu, edit_cell):
     assert "questions that hold their own answer" not in kinds
 
 
+def test_a_letter_is_in_other_questions_too(umu, edit_cell):
+    """Blood type A is not told by "a"."""
+
+    def change(cell):
+        cell["unimodal"]["residence"].update(question="A person of blood type __.", answer="A")
+
+    edit_cell(umu / "real_person", "001", "Cloze", change)
+    kinds = {one.kind for one in check_source(str(umu)).of("warning")}
+    assert "questions that hold their own answer" not in kinds
+
+
 @pytest.mark.parametrize("column", ["Cloze", "UM_QA"])
 def test_half_a_character_is_an_error_with_its_row(umu, edit_cell, column):
     """Half of an emoji, left where a text was cut, ends whatever writes or tokenizes it later, without a row ID."""
