@@ -17,7 +17,6 @@ from umu_tasks.benchmarks.errors import DataError
 from umu_tasks.benchmarks.sources import Source
 from umu_trainers.collator import Collator
 from umu_trainers.config import CommonArguments, LabelScope, UnlearnArguments
-from umu_trainers.config.checks import unused_adapter_settings
 from umu_trainers.data import Row, TrainingSet
 from umu_trainers.early import stop
 from umu_trainers.encoding import RowEncoder
@@ -47,6 +46,12 @@ def say(text: object) -> None:
     PartialState().on_main_process(print)(text, flush=True)
 
 
+def say_without_effect(found: Sequence[str]) -> None:
+    """Name the settings that were given and change nothing."""
+    for one in found:
+        say(f"Without effect: {one}.")
+
+
 def open_start(args: CommonArguments) -> Start:
     """Load the model and freeze what is not trained."""
     start = load_start(
@@ -60,8 +65,6 @@ def open_start(args: CommonArguments) -> Start:
     )
     if not args.use_lora:
         train_parts(start.model, args.train)
-        if unused := unused_adapter_settings(args):
-            say(f"Without effect: {', '.join(unused)}: with use_lora false no adapter is trained.")
     elif start.adapter is not None:
         say(f"Training goes on with the adapter in {start.adapter}; its own settings hold, not lora_*.")
     if args.cache_image_features:

@@ -16,6 +16,7 @@ from umu_tasks.benchmarks.sources import open_source
 from umu_trainers import run
 from umu_trainers.collator import fillers
 from umu_trainers.config import SFTArguments, parse
+from umu_trainers.config.checks import without_effect
 from umu_trainers.data import all_rows, sft_sets
 from umu_trainers.plan import SFTPlan
 from umu_trainers.record import resume_point
@@ -25,6 +26,7 @@ from umu_trainers.trainer import SupervisedTrainer
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse(SFTArguments, "Teach a model the people of a split.", argv)
     resume = resume_point(args)
+    run.say_without_effect(without_effect(args))
 
     source = open_source(args.data, benchmark=args.benchmark)
     learn, replay = sft_sets(source, args)

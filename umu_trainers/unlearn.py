@@ -30,8 +30,7 @@ from umu_trainers.trainer import UnlearnTrainer
 def main(argv: Sequence[str] | None = None) -> None:
     args = parse(UnlearnArguments, "Make a model forget the people of a forget set.", argv)
     resume = resume_point(args)
-    for text in without_effect(args):
-        run.say(text)
+    run.say_without_effect(without_effect(args))
 
     source = open_source(args.data, benchmark=args.benchmark)
     forget, retain = unlearn_sets(source, args)

@@ -22,7 +22,7 @@ from umu_tasks.benchmarks.sources import (
 )
 from umu_tasks.benchmarks.splits import SPLITS
 from umu_tasks.scoring.answers import ASSISTANT_TAG
-from umu_tasks.scoring.texts import contains_words, fold
+from umu_tasks.scoring.texts import tells_answer
 
 Severity = Literal["error", "warning"]
 
@@ -214,16 +214,9 @@ class _SplitCheck:
                 yield DataNotice(text, file=file, row_id=profile.profile_id, column=column, kind=kind)
 
     def _told_answers(self, profile: Profile, file: str) -> Iterator[DataNotice]:
-        """Yield the questions that say their answer: whoever reads them is right, having forgotten all of it.
-
-        One that lists all options ("Is she a pilot or a baker?") does not say which. A letter (blood type A) is a word
-        of other questions too.
-        """
+        """Yield the questions that say their answer: whoever reads them is right, having forgotten all of it."""
         for question in profile.every_question():
-            said, options = fold(question.text), question.options.values()
-            if len(question.gold) == 1 or (options and all(contains_words(said, fold(option)) for option in options)):
-                continue
-            if question.task != "gen" and contains_words(said, fold(question.gold)):
+            if question.task != "gen" and tells_answer(question.text, question.gold, question.options.values()):
                 name = f"{TASK_NAMES[question.task]} {question.key}, {question.modality}"
                 text = f"{name}: {question.text!r} holds the answer {question.gold!r}. Word it in another way."
                 kind = "questions that hold their own answer"

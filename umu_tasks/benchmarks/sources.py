@@ -113,14 +113,17 @@ class Source(ABC):
             raise DataError(f"{what}. Choose one of: {', '.join(present)}.{hint}", file=self.spec)
         return split
 
-    def require(self, split: str) -> None:
-        """Do nothing if a task's split can be loaded from what is here.
+    def require(self, split: str) -> str:
+        """Return the canonical name of a task's split that can be loaded from what is here.
 
         Raises:
             DataError: as `resolve`, for the split's own files or those that it is a part of.
         """
-        for name in self.rows.SUBSETS.get(split, (split,)):
+        if split not in self.rows.SUBSETS:
+            return self.resolve(split)
+        for name in self.rows.SUBSETS[split]:
             self.resolve(name)
+        return split
 
     def load(self, split: str) -> ProfileSet:
         """Return the people of a split, by any of its names; kept for the life of the process while its files stay.

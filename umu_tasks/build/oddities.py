@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from umu_tasks.build.people import Person
 from umu_tasks.build.problems import listed
 from umu_tasks.build.questions import Asker
-from umu_tasks.scoring.texts import contains_words, fold, has_letter_or_digit
+from umu_tasks.scoring.texts import contains_words, fold, has_letter_or_digit, tells_answer
 
 # What people write where they know nothing.
 _NOTHING = {"n/a", "n.a.", "na", "nan", "nil", "none", "null", "unknown", "not known", "tbd", "todo"}
@@ -61,9 +61,8 @@ def _own_names(person: Person, _: Asker) -> Iterator[str]:
 
 
 def _told_answers(person: Person, asker: Asker) -> Iterator[str]:
-    values = {name: fold(value) for name, value in person.facts.items()}
     for name, _, text in asker.asked(person):
-        if contains_words(fold(text), values[name]):
+        if tells_answer(text, person.facts[name]):
             yield f"{person.profile_id} ({name})"
 
 

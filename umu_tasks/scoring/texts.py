@@ -73,6 +73,20 @@ def contains_words(text: str, words: str) -> bool:
     return False
 
 
+def tells_answer(question: str, answer: str, options: Iterable[str] = ()) -> bool:
+    """Return whether a question holds its own answer, so that whoever reads it is right without knowing anything.
+
+    One that lists all options does not say which. A letter (blood type A) is a word of other questions too.
+
+    >>> tells_answer("Is the Baker tall?", "baker"), tells_answer("A pilot or a baker?", "baker", ["pilot", "baker"])
+    (True, False)
+    """
+    said, listed = fold(question), [fold(option) for option in options]
+    if len(answer) == 1 or (listed and all(contains_words(said, option) for option in listed)):
+        return False
+    return contains_words(said, fold(answer))
+
+
 def _is_inside_word(text: str, place: int) -> bool:
     """Return whether a word goes on across `place`, the place between two characters."""
     if not 0 < place < len(text):

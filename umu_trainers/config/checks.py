@@ -103,15 +103,16 @@ def check_common(args: CommonArguments, allowed: Mapping[str, tuple[Any, ...]]) 
         )
 
 
-def unused_adapter_settings(args: CommonArguments) -> list[str]:
-    """Return ``name value`` of each `lora_*` setting that was given though no adapter is trained.
+def without_effect(args: CommonArguments) -> list[str]:
+    """Return what settings of both scripts were given and change nothing in this run, and why.
 
-    No error: one config file serves runs with an adapter and, by a flag, runs without.
+    No errors: one config file serves runs with an adapter and, by a flag, runs without.
     """
     if args.use_lora:
         return []
-    given = {one.name: one.default for one in fields(args) if one.name in _ADAPTER_ALONE}
-    return [f"{name} {getattr(args, name)}" for name, default in given.items() if getattr(args, name) != default]
+    defaults = {one.name: one.default for one in fields(args) if one.name in _ADAPTER_ALONE}
+    given = [f"{name} {getattr(args, name)}" for name, default in defaults.items() if getattr(args, name) != default]
+    return [f"{', '.join(given)}: with use_lora false no adapter is trained"] if given else []
 
 
 def _check_ranges(args: CommonArguments) -> None:

@@ -9,6 +9,7 @@ import torch
 
 from umu_tasks.benchmarks.splits import FORGET_RATIOS
 from umu_trainers import objectives
+from umu_trainers.config import checks
 from umu_trainers.config.choices import PHASES, RETAIN_MODALITIES, check_choice
 from umu_trainers.outputs import AVERAGES, IGNORED, Outputs
 from umu_trainers.stored import check_served
@@ -101,12 +102,12 @@ def _check_method(args: UnlearnArguments, objective: objectives.Objective) -> No
 
 
 def without_effect(args: UnlearnArguments) -> list[str]:
-    """Return a sentence on each setting that was given and changes nothing in this run.
+    """Return what settings were given and change nothing in this run, and why.
 
     No errors: one config file serves runs of both modalities, and nothing else is trained than was asked for.
     """
     objective = args.objective()
-    found = []
+    found = checks.without_effect(args)
     for name, half in (("alpha", "mul"), ("beta", "uni")):
         if half not in args.halves and getattr(args, name) != 1:
             found.append(f"{name} {getattr(args, name)}: weighs a loss that --modality {args.modality} does not have")
@@ -118,7 +119,7 @@ def without_effect(args: UnlearnArguments) -> list[str]:
         found.append(f"cache_image_features: no image is shown with --modality {args.modality}")
     if args.nll_average != AVERAGES[0] and not _averages(objective):
         found.append(f"nll_average {args.nll_average}: method {args.method} has no mean over tokens as it is set")
-    return [f"Without effect: {one}." for one in found]
+    return found
 
 
 def _averages(objective: objectives.Objective) -> bool:

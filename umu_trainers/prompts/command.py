@@ -58,7 +58,7 @@ def _run(arguments: argparse.Namespace) -> int:
     from umu_trainers.prompts.show import as_json, render
 
     source = open_source(arguments.source, benchmark=arguments.benchmark)
-    source.require(arguments.split)
+    split = source.require(arguments.split)
     builder = load_builder(
         BackendArguments(
             pretrained=resolve_checkpoint(arguments.model),
@@ -67,9 +67,7 @@ def _run(arguments: argparse.Namespace) -> int:
             trust_remote_code=arguments.trust_remote_code,
         )
     )
-    comparisons = compare_prompts(
-        source, arguments.split, builder, benchmark=arguments.benchmark, profile_id=arguments.id
-    )
+    comparisons = compare_prompts(source, split, builder, benchmark=arguments.benchmark, profile_id=arguments.id)
     if arguments.json:
         report = as_json(comparisons, source=source.spec, model=arguments.model, style=builder.style)
         print(json.dumps(report, ensure_ascii=False, indent=2))

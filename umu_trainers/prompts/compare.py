@@ -84,13 +84,13 @@ def compare_prompts(
 
     Args:
         source: of `benchmark`.
+        split: the canonical name of one that is there (`Source.require`).
         builder: the checkpoint's prompt builder.
         profile_id: who the questions are about; None: whoever comes first that has such a question.
 
     Raises:
         DataError: no question of some kind; names it.
     """
-    split = source.resolve(split) if split not in source.rows.SUBSETS else split
     frames = importlib.import_module(f"umu_tasks.tasks.{benchmark}.prompts")
     own_frames: Frames = getattr(frames, "OWN_FRAMES", frozenset())
     cases = [
@@ -120,9 +120,10 @@ def _evaluation_cases(source: Source, split: str, benchmark: str, profile_id: st
 
 def _task_cases(task: OpenTask, leaf: LeafName, people: ProfileSet, profile_id: str | None) -> Iterator[_Case]:
     own = [one for one in task.documents if profile_id in (None, one["profile_id"])]
-    if not own and leaf.has_other_form and not leaf.form:  # who stands in the examples is not asked about with them
-        alone = leaf._replace(form=ZERO_SHOT)
-        yield from _task_cases(open_task(str(alone), task.spec), alone, people, profile_id)
+    alone = leaf._replace(form=ZERO_SHOT)
+    zero_shot = open_task(str(alone), task.spec) if leaf.has_other_form and not leaf.form else None
+    if not own and zero_shot is not None:  # who stands in the examples is not asked about with them
+        yield from _task_cases(zero_shot, alone, people, profile_id)
         return
     if not own:
         raise DataError(
@@ -134,11 +135,10 @@ def _task_cases(task: OpenTask, leaf: LeafName, people: ProfileSet, profile_id: 
         name, where = f"evaluation, {TASK_NAMES[leaf.task]}", _place(document)
         name += " without examples" if leaf.form else ""
         row = Row(people.split, people.by_id(document["profile_id"]), _as_pair(document))
-        if not document.get("examples"):
+        if zero_shot is None:
             yield _Case(name, where, document, task.messages, row)
             continue
         yield _Case(f"{name} with examples", where, document, task.messages, None)
-        zero_shot = open_task(str(leaf._replace(form=ZERO_SHOT)), task.spec)
         same = next(one for one in zero_shot.documents if _place(one) == where)
         yield _Case(f"{name} without examples", where, same, zero_shot.messages, row)
 

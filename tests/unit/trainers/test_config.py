@@ -12,8 +12,7 @@ from trl import SFTConfig
 
 from umu_tasks.benchmarks.splits import FORGET_RATIOS
 from umu_trainers import config, early, objectives
-from umu_trainers.config import SFTArguments, UnlearnArguments, parse
-from umu_trainers.config.checks import unused_adapter_settings
+from umu_trainers.config import SFTArguments, UnlearnArguments, checks, parse
 from umu_trainers.config.unlearn_checks import without_effect
 from umu_trainers.model import PARTS
 
@@ -116,15 +115,16 @@ def test_wrong_values_are_refused_with_the_choices(flags, message):
 def test_settings_that_change_nothing_are_told(flags, notice):
     """Somebody who weighs a loss that is not there would take the run for another one."""
     (found,) = without_effect(unlearn(*flags))
-    assert found.startswith(f"Without effect: {notice}")
+    assert found.startswith(notice)
 
 
 def test_settings_of_an_adapter_that_is_not_trained_are_told():
     given = ["--lora_r", "4", "--lora_dropout", "0.5", "--lora_alpha", "3"]
-    assert unused_adapter_settings(unlearn("--use_lora", "false")) == []
-    assert unused_adapter_settings(unlearn(*given)) == []
-    found = unused_adapter_settings(unlearn(*given, "--use_lora", "false"))
-    assert found == ["lora_r 4", "lora_alpha 3", "lora_dropout 0.5"]
+    assert without_effect(unlearn("--use_lora", "false")) == []
+    assert without_effect(unlearn(*given)) == []
+    (found,) = without_effect(unlearn(*given, "--use_lora", "false"))
+    assert found == "lora_r 4, lora_alpha 3, lora_dropout 0.5: with use_lora false no adapter is trained"
+    assert checks.without_effect(parse(SFTArguments, "", [*given, "--use_lora", "false", *CPU])) == [found]
 
 
 @pytest.mark.parametrize(
