@@ -5,7 +5,8 @@
 
 The published loop asks one question at a time: open the image, run the processor, `generate`, decode. It is timed on a
 sample of each kind of question and scaled up to all; ours is timed on all of them. Answers never end early, so both
-write `--short` new tokens for classification and cloze and `--long` for generation.
+write `--short` new tokens for classification and cloze and `--long` for generation. The published scripts merge an
+adapter before it is asked; ours need not, and `--lora 64` shows what that takes.
 """
 
 from __future__ import annotations
@@ -14,19 +15,20 @@ import argparse
 import json
 import tempfile
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 from measuring import clock, machine, measured_flops, peak_gib, reset_peak, seconds_of
 from PIL.Image import Image
-from shapes import SHAPES, checkpoint_of
+from shapes import SHAPES, checkpoint_of, with_adapter
 from tqdm import tqdm
 
 from umu_tasks.backend.answering import Answering
 from umu_tasks.backend.checkpoint import Checkpoint
 from umu_tasks.backend.generation import GenerationSettings
+from umu_tasks.backend.low_rank import shorten_adapter
 from umu_tasks.backend.memory import fitting_rows, state_bytes
 from umu_tasks.benchmarks.instances import TASKS, Question
 from umu_tasks.benchmarks.profiles import ProfileSet
@@ -88,6 +90,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--long", type=int, default=60, help="new tokens, generation")
     parser.add_argument("--batch_size", type=int, default=0, help="ours; 0: what fits into the memory")
     parser.add_argument("--sample", type=int, default=6, help="questions of each kind asked the published way")
+    parser.add_argument("--lora", type=int, default=0, metavar="RANK", help="ask an adapter of this rank too")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     return parser.parse_args()
 
@@ -131,28 +134,31 @@ def _measure(checkpoint: Checkpoint, questions: Sequence[Asked], options: argpar
     published_peak = peak_gib(device)
     longest = max(_tokens(checkpoint, one) for one in questions[:50])
     batch_size = options.batch_size or fitting_rows(checkpoint.model, longest)
+    ours = _ours(checkpoint, questions, batch_size)
+    total = sum(counts[kind] * seconds[kind] for kind in kinds)
+    published = {"seconds": total, "seconds_a_question": seconds, "counts": counts, "peak_GiB": published_peak}
+    result = {"questions": len(questions), "published": published, "ours": ours, "ratio": total / ours["seconds"]}
+    if options.lora:
+        adapted = replace(checkpoint, model=with_adapter(checkpoint.model, options.lora))
+        result["adapter_peft_layers"] = _ours(adapted, questions, batch_size)
+        shorten_adapter(adapted.model)
+        result["adapter"] = _ours(adapted, questions, batch_size)
+    return result
+
+
+def _ours(checkpoint: Checkpoint, questions: Sequence[Asked], batch_size: int) -> dict[str, Any]:
+    """Ask all questions as the backend does."""
+    device = checkpoint.model.device
     list(Answering(checkpoint, batch_size).answers(map(Ready.of, questions[: 2 * batch_size])))  # warm-up
     reset_peak(device)
     started = clock(device)
     answering = Answering(checkpoint, batch_size)
-    done = 0
     with tqdm(total=len(questions), desc="umu_hf") as progress:
         for batch in answering.answers(map(Ready.of, _by_person(questions))):
-            done += len(batch)
             progress.update(len(batch))
-    ours = clock(device) - started
-    published = sum(counts[kind] * seconds[kind] for kind in kinds)
-    return {
-        "questions": done,
-        "published": {
-            "seconds": published,
-            "seconds_a_question": seconds,
-            "counts": counts,
-            "peak_GiB": published_peak,
-        },
-        "ours": {"seconds": ours, "batch_size": answering.batch_size, "peak_GiB": peak_gib(device)},
-        "ratio": published / ours,
-    }
+    if progress.n != len(questions):
+        raise RuntimeError(f"{progress.n} of {len(questions)} questions were answered")
+    return {"seconds": clock(device) - started, "batch_size": answering.batch_size, "peak_GiB": peak_gib(device)}
 
 
 def _by_person(questions: Sequence[Asked]) -> list[Asked]:
@@ -225,6 +231,9 @@ def _print(result: dict[str, Any]) -> None:
     print(f"published loop  {published['seconds']:9.1f} s (scaled up)   peak {published['peak_GiB']} GiB")
     print(f"umu_hf          {ours['seconds']:9.1f} s   batch {ours['batch_size']}   peak {ours['peak_GiB']} GiB")
     print(f"ratio           {result['ratio']:9.1f}")
+    for name, what in (("adapter", "its adapter"), ("adapter_peft_layers", "with PEFT's layers")):
+        if name in result:
+            print(f"{what:18}{result[name]['seconds']:9.1f} s   peak {result[name]['peak_GiB']} GiB")
     compute, states = floor["compute_seconds"], floor["states_seconds"]
     print(f"floor: {compute:.1f} s of multiplications, {states:.1f} s of reading attention states")
 

@@ -71,3 +71,12 @@ def random_llava(processor: Any, device: torch.device, dtype: torch.dtype) -> Ll
     finally:
         torch.set_default_dtype(before)
     return model.to(device=device, dtype=dtype).eval()
+
+
+def with_adapter(model: Any, rank: int) -> Any:
+    """Return the model with a random adapter on all linear layers of its decoder, in evaluation mode."""
+    from peft import LoraConfig, get_peft_model
+
+    layers = r".*language_model.*\.(q_proj|k_proj|v_proj|o_proj|gate_proj|up_proj|down_proj)"
+    config = LoraConfig(r=rank, lora_alpha=rank // 2, target_modules=layers, init_lora_weights=False)
+    return get_peft_model(model, config).eval()

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor, nn
 from transformers import TrainerCallback
 
+from umu_tasks.backend.finite import is_finite
+
 CHECKPOINT = "checkpoint-"
 STOPPED = "stopped"  # in the entry of the log that says why training ended early
 STATE_FILE = "trainer_state.json"  # the last file of a checkpoint, so that one without it is incomplete
@@ -44,7 +46,7 @@ def check_weights(model: nn.Module, *, step: int, output_dir: str, largest: Call
             weights, and all must stop.
     """
     trained = [(name, _local(one)) for name, one in model.named_parameters() if one.requires_grad]
-    broken = [name for name, one in trained if not bool(torch.isfinite(one).all())]
+    broken = [name for name, one in trained if not is_finite(one)]
     if count := largest(len(broken)):
         first = f"the first is {broken[0]}" if broken else "held by another process"
         raise TrainingStopped(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import importlib.util
 import re
+import shutil
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +20,7 @@ from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled, unse
 from umu_tasks.backend.arguments import BackendArguments
 from umu_tasks.backend.checkpoint import CheckpointError, load_checkpoint
 from umu_tasks.backend.prompting import PromptBuilder, PromptStyle
+from umu_trainers.merging import merge
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -165,7 +167,7 @@ def _merged(model: Any, spec: str) -> Any:
             f"--model {spec}: an adapter cannot be merged into weights that ZeRO-3 divides between processes. Merge it "
             "first (merge_adapter: true where it was trained), or train on with LoRA."
         )
-    return model.merge_and_unload()
+    return merge(model, PartialState().device)
 
 
 def keep_starting_adapter(model: Any) -> None:
@@ -201,9 +203,12 @@ def save_adapter(model: Any, folder: Path, state_dict: dict[str, Any] | None = N
 def merge_saved_adapter(folder: Path, args: Any) -> None:
     """Turn a saved adapter's folder into a whole model's, on one process.
 
-    From the files: in training the base may be divided between processes, or held in fewer bits.
+    From the files: in training the base may be divided between processes, or held in fewer bits. The adapter stays
+    until the whole model is written.
     """
     unset_hf_deepspeed_config()
+    partial = folder / ".merged.partial"
+    shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed meanwhile
     merged = load_start(
         str(folder),
         use_lora=False,
@@ -211,9 +216,12 @@ def merge_saved_adapter(folder: Path, args: Any) -> None:
         prompt=args.prompt,
         trust_remote_code=args.trust_remote_code,
     ).model
+    merged.save_pretrained(partial)
     for name in ("adapter_config.json", "adapter_model.safetensors", "README.md"):
         (folder / name).unlink()
-    merged.save_pretrained(folder)
+    for file in partial.iterdir():
+        file.replace(folder / file.name)
+    partial.rmdir()
 
 
 _CARD = """# Adapter

@@ -18,6 +18,7 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor,
 
 from umu_tasks.backend.arguments import BackendArguments
 from umu_tasks.backend.families import refusal
+from umu_tasks.backend.finite import is_finite
 from umu_tasks.backend.probe import require_both_modalities
 from umu_tasks.backend.prompting import PromptBuilder, default_style
 from umu_tasks.backend.repository import file_names, find_file
@@ -373,7 +374,7 @@ def plain_generation_config(old: GenerationConfig, builder: PromptBuilder) -> Ge
 
 def _require_finite(model: Any, location: Location) -> None:
     for name, parameter in model.named_parameters():
-        if not bool(torch.isfinite(parameter).all()):
+        if not is_finite(parameter):
             raise CheckpointError(
                 f"{location.adapter or location.base}: weight {name} holds NaN or infinity: the training that wrote it "
                 "diverged, and its answers would look like forgetting. Use an earlier checkpoint."

@@ -32,6 +32,7 @@ from umu_tasks.backend.arguments import ArgumentError, BackendArguments, make_ar
 from umu_tasks.backend.checkpoint import CheckpointError, load_checkpoint
 from umu_tasks.backend.generation import Answer, GenerationError, GenerationSettings
 from umu_tasks.backend.identity import model_identity
+from umu_tasks.backend.low_rank import shorten_adapter
 from umu_tasks.backend.memory import fitting_rows
 from umu_tasks.backend.prompting import IMAGE_PLACEHOLDER, PromptBuilder
 from umu_tasks.backend.system_prompts import chat_with_instruction, read_system_prompt
@@ -113,6 +114,7 @@ class UmuHf(lmms):
         own_prompt = self.arguments.system_prompt
         self.system_prompt = None if own_prompt is None else read_system_prompt(own_prompt)
         self.checkpoint = load_checkpoint(self.arguments, self.device)
+        shorten_adapter(self.checkpoint.model)
         self.batch_size = self.arguments.batch_size or fitting_rows(self.checkpoint.model, AUTO_TOKENS)
         logger.info("umu_hf: prompt style {}{}.", self.checkpoint.builder.style, self._style_reason())
         self.identity = model_identity(self.checkpoint)

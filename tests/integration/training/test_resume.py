@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoProcessor, TrainerCallback
+from transformers import AutoProcessor, PreTrainedModel, TrainerCallback
 
+from umu_tasks.backend.arguments import BackendArguments
+from umu_tasks.backend.checkpoint import load_checkpoint
 from umu_tasks.backend.generation import GenerationSettings
 from umu_trainers import sft, unlearn
 from umu_trainers.config import UnlearnArguments, parse
@@ -163,6 +165,29 @@ def test_killed_while_the_result_is_written_it_ends_with_the_same_weights(
     assert (tmp_path / "broken" / "adapter_config.json").exists() == (
         tmp_path / "whole" / "adapter_config.json"
     ).exists()
+
+
+def test_killed_while_it_is_merged_the_adapter_is_still_there(flags, weights, tmp_path, monkeypatch):
+    settings = {"method": "ga", "merge_adapter": True, "save_strategy": "steps", "save_steps": 1, **LORA}
+    unlearn.main(flags(**settings, output_dir=tmp_path / "whole"))
+    real = PreTrainedModel.save_pretrained
+
+    def save(model, folder, **kwargs):
+        real(model, folder, **kwargs)
+        if Path(folder).name.startswith(".merged"):
+            raise Killed
+
+    monkeypatch.setattr(PreTrainedModel, "save_pretrained", save)
+    broken = tmp_path / "broken"
+    with pytest.raises(Killed):
+        unlearn.main(flags(**settings, output_dir=broken))
+    assert load_checkpoint(BackendArguments(str(broken)), torch.device("cpu")).location.adapter == str(broken)
+    monkeypatch.undo()
+    unlearn.main(flags(**settings, output_dir=broken, resume_from_checkpoint="last"))
+    require_same(weights, tmp_path)
+    names = [{one.name for one in folder.iterdir()} for folder in (tmp_path / "whole", broken)]
+    assert names[0] == names[1]
+    assert "adapter_config.json" not in names[0]
 
 
 def test_a_run_that_has_ended_is_left_as_it_is(flags, weights, record, tmp_path, monkeypatch, capsys):
