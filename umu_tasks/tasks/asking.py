@@ -19,12 +19,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from datasets import Dataset
+from lmms_eval.api.reasoning import strip_reasoning_tags
 
 from umu_tasks.benchmarks.sources import variable_of
 from umu_tasks.report.leaves import parse_leaf
 from umu_tasks.tasks.abort import EvaluationAborted
 from umu_tasks.tasks.files import our_tasks, task_path
 from umu_tasks.tasks.records import Record
+
+# What `lmms-eval` cuts out of an output unless `--reasoning_tags` says otherwise.
+REASONING_TAGS = (("<think>", "</think>"), ("<analysis>", "</analysis>"))
 
 
 @dataclass(frozen=True)
@@ -50,8 +54,9 @@ class OpenTask:
         return conversation
 
     def record(self, document: Mapping[str, Any], output: str) -> Record:
-        """Return the record of an answered question."""
-        record: Record = self._call("process_results", document, [output])["record"]
+        """Return the record of an answered question; `output` is what the model wrote, blocks of reasoning included."""
+        answer = strip_reasoning_tags(output, [list(pair) for pair in REASONING_TAGS])
+        record: Record = self._call("process_results", document, [answer])["record"]
         return record
 
     def _call(self, role: str, *arguments: Any) -> Any:
