@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import importlib.util
 import re
-import shutil
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from transformers.integrations.deepspeed import is_deepspeed_zero3_enabled, unse
 from umu_tasks.backend.arguments import BackendArguments
 from umu_tasks.backend.checkpoint import CheckpointError, load_checkpoint
 from umu_tasks.backend.prompting import PromptBuilder, PromptStyle
-from umu_trainers.merging import merge
+from umu_trainers.merging import merge, replace_adapter
 
 if TYPE_CHECKING:
     from peft import LoraConfig
@@ -203,12 +202,9 @@ def save_adapter(model: Any, folder: Path, state_dict: dict[str, Any] | None = N
 def merge_saved_adapter(folder: Path, args: Any) -> None:
     """Turn a saved adapter's folder into a whole model's, on one process.
 
-    From the files: in training the base may be divided between processes, or held in fewer bits. The adapter stays
-    until the whole model is written.
+    From the files: in training the base may be divided between processes, or held in fewer bits.
     """
     unset_hf_deepspeed_config()
-    partial = folder / ".merged.partial"
-    shutil.rmtree(partial, ignore_errors=True)  # of a run that was killed meanwhile
     merged = load_start(
         str(folder),
         use_lora=False,
@@ -216,12 +212,7 @@ def merge_saved_adapter(folder: Path, args: Any) -> None:
         prompt=args.prompt,
         trust_remote_code=args.trust_remote_code,
     ).model
-    merged.save_pretrained(partial)
-    for name in ("adapter_config.json", "adapter_model.safetensors", "README.md"):
-        (folder / name).unlink()
-    for file in partial.iterdir():
-        file.replace(folder / file.name)
-    partial.rmdir()
+    replace_adapter(folder, merged)
 
 
 _CARD = """# Adapter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from dataclasses import asdict
 from importlib import metadata
@@ -12,6 +13,7 @@ from typing import Any
 from umu_trainers.config import CommonArguments
 from umu_trainers.data import TrainingSet
 from umu_trainers.guards import CHECKPOINT, STATE_FILE, STOPPED, is_complete, last_checkpoint
+from umu_trainers.merging import MERGED
 from umu_trainers.model import Start, Trained, merge_saved_adapter
 from umu_trainers.scoring import Score, drop_best, take_best
 
@@ -52,7 +54,7 @@ def resume_point(args: CommonArguments) -> str | None:
             raise ValueError(f"--resume_from_checkpoint {asked}: no complete checkpoint there. Give one, or `{LAST}`.")
         return asked
     # Weights without a record too: an adapter left beside whole weights would be applied on top of them.
-    left = (RECORD_FILE, f"{CHECKPOINT}*", "*.safetensors")
+    left = (RECORD_FILE, f"{CHECKPOINT}*", "*.safetensors", MERGED)
     if any(next(output.glob(pattern), None) for pattern in left):
         raise ValueError(
             f"--output_dir {output}: already holds a run. Go on with it (--resume_from_checkpoint {LAST}), give "
@@ -185,3 +187,4 @@ def clear_result(output: Path) -> None:
     for pattern in (RECORD_FILE, *_RESULT):
         for file in output.glob(pattern):
             file.unlink()
+    shutil.rmtree(output / MERGED, ignore_errors=True)

@@ -30,12 +30,13 @@ class LowRankLinear(nn.Module):
     def __init__(self, base: nn.Linear, down: Tensor, up: Tensor) -> None:
         super().__init__()
         self.base_layer = base
+        self.in_features, self.out_features = base.in_features, base.out_features  # which model code may read
         self.register_buffer("down", down.detach().to(base.weight).t().contiguous(), persistent=False)
         self.register_buffer("up", up.detach().to(base.weight).t().contiguous(), persistent=False)
 
     @property
     def weight(self) -> Tensor:
-        """The weights under the adapter, which model code may ask for their type."""
+        """The weights under the adapter, whose type model code may read."""
         return self.base_layer.weight
 
     @property

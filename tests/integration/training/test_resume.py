@@ -11,14 +11,13 @@ from pathlib import Path
 
 import pytest
 import torch
-from transformers import AutoProcessor, PreTrainedModel, TrainerCallback
+from transformers import AutoProcessor, TrainerCallback
 
-from umu_tasks.backend.arguments import BackendArguments
-from umu_tasks.backend.checkpoint import load_checkpoint
 from umu_tasks.backend.generation import GenerationSettings
 from umu_trainers import sft, unlearn
 from umu_trainers.config import UnlearnArguments, parse
 from umu_trainers.guards import last_checkpoint
+from umu_trainers.merging import MERGED
 from umu_trainers.record import note_start
 from umu_trainers.scoring import SampleScorer, Score
 
@@ -167,27 +166,42 @@ def test_killed_while_the_result_is_written_it_ends_with_the_same_weights(
     ).exists()
 
 
-def test_killed_while_it_is_merged_the_adapter_is_still_there(flags, weights, tmp_path, monkeypatch):
+@pytest.mark.parametrize("stage", ["written", "moved"])
+def test_killed_while_it_is_merged_it_ends_with_the_same_weights(flags, weights, tmp_path, monkeypatch, stage):
     settings = {"method": "ga", "merge_adapter": True, "save_strategy": "steps", "save_steps": 1, **LORA}
     unlearn.main(flags(**settings, output_dir=tmp_path / "whole"))
-    real = PreTrainedModel.save_pretrained
-
-    def save(model, folder, **kwargs):
-        real(model, folder, **kwargs)
-        if Path(folder).name.startswith(".merged"):
-            raise Killed
-
-    monkeypatch.setattr(PreTrainedModel, "save_pretrained", save)
     broken = tmp_path / "broken"
+    real = Path.replace
+
+    def fail(path, target):
+        if path.parent.name == MERGED and (stage == "written" or path.name == "config.json"):
+            raise Killed
+        return real(path, target)
+
+    monkeypatch.setattr(Path, "replace", fail)
     with pytest.raises(Killed):
         unlearn.main(flags(**settings, output_dir=broken))
-    assert load_checkpoint(BackendArguments(str(broken)), torch.device("cpu")).location.adapter == str(broken)
     monkeypatch.undo()
+    assert not (broken / "config.json").exists(), "a part of a model must not open"
+    with pytest.raises(ValueError, match="already holds a run"):
+        unlearn.main(flags(**settings, output_dir=broken))
     unlearn.main(flags(**settings, output_dir=broken, resume_from_checkpoint="last"))
     require_same(weights, tmp_path)
     names = [{one.name for one in folder.iterdir()} for folder in (tmp_path / "whole", broken)]
     assert names[0] == names[1]
-    assert "adapter_config.json" not in names[0]
+    assert names[0].isdisjoint({"adapter_config.json", MERGED})
+
+
+def test_what_merging_left_is_taken_away_by_a_run_that_does_not_merge(flags, tmp_path):
+    settings = {"method": "ga", "save_strategy": "steps", "save_steps": 1, **LORA}
+    left = tmp_path / "run" / MERGED
+    left.mkdir(parents=True)
+    (left / "model.safetensors").write_bytes(b"another run's")
+    with pytest.raises(ValueError, match="already holds a run"):
+        unlearn.main(flags(**settings))
+    unlearn.main(flags(**settings, resume_from_checkpoint="last"))
+    assert (tmp_path / "run" / "adapter_config.json").is_file()
+    assert not left.exists()
 
 
 def test_a_run_that_has_ended_is_left_as_it_is(flags, weights, record, tmp_path, monkeypatch, capsys):

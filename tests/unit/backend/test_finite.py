@@ -31,5 +31,7 @@ def test_other_tensors():
     assert is_finite(torch.tensor(1.0, requires_grad=True))
     assert is_finite(torch.tensor([-128, 127], dtype=torch.int8))
     assert is_finite(torch.tensor([True]))
+    assert is_finite(torch.tensor([1 + 2j]))
+    assert not is_finite(torch.tensor([complex(1, float("nan"))]))
     assert is_finite(torch.ones(3).to(torch.float8_e4m3fn))
     assert not is_finite(torch.tensor([1.0, float("nan")]).to(torch.float8_e4m3fn))

@@ -42,7 +42,7 @@ def test_answers_are_pefts(dtype):
     assert all(not one.training for one in model.modules())
 
 
-def test_a_layers_weight_and_bias_can_be_read_as_before():
+def test_what_model_code_reads_of_a_layer_is_there_as_before():
     model = adapted()
     first = model.base_model.model.first
     weight, bias = first.weight, first.bias
@@ -51,6 +51,7 @@ def test_a_layers_weight_and_bias_can_be_read_as_before():
     assert isinstance(first, LowRankLinear)
     assert first.weight is weight
     assert first.bias is bias
+    assert (first.in_features, first.out_features) == (8, 6)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,12 @@ import warnings
 
 import pytest
 import torch
-from peft import LoraConfig, get_peft_model
+from peft import IA3Config, LoraConfig, PeftModel, get_peft_model
 from peft.tuners.lora import Linear
 from torch import nn
 
-from umu_trainers.merging import merge
+from umu_trainers.guards import TrainingStopped
+from umu_trainers.merging import merge, replace_adapter
 
 
 @pytest.fixture(params=["lora", "dora"])
@@ -46,3 +47,36 @@ def test_a_layer_without_room_on_the_device_is_merged_where_it_is(adapted, monke
     assert len(moved) == 5  # there, back; back; there, back
     assert not torch.equal(merged[0](inputs), before)
     torch.testing.assert_close(merged(inputs), expected, rtol=0.05, atol=0.05)
+
+
+def test_other_adapters_are_merged_once(monkeypatch):
+    """Some types of peft's merge again what is merged already."""
+    torch.manual_seed(0)
+    base = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 4))
+    model = get_peft_model(base, IA3Config(target_modules=["0"], feedforward_modules=[], init_ia3_weights=False))
+    expected = model(torch.ones(1, 8))
+    counted = []
+    layer = model.base_model.model[0]
+    real = type(layer).merge
+    monkeypatch.setattr(
+        type(layer), "merge", lambda self, *args, **kwargs: (counted.append(1), real(self, *args, **kwargs))
+    )
+    merged = merge(model, torch.device("cpu"))
+    assert len(counted) == 1
+    torch.testing.assert_close(merged(torch.ones(1, 8)), expected)
+
+
+def test_a_full_disk_leaves_the_adapter_and_nothing_else(adapted, tmp_path):
+    adapted.save_pretrained(tmp_path)
+    before = sorted(one.name for one in tmp_path.iterdir())
+
+    class Model:
+        def save_pretrained(self, folder):
+            folder.mkdir()
+            (folder / "model-00001-of-00002.safetensors").write_bytes(b"some")
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(TrainingStopped, match=r"No space left on device.*adapter there is whole"):
+        replace_adapter(tmp_path, Model())
+    assert sorted(one.name for one in tmp_path.iterdir()) == before
+    assert PeftModel.from_pretrained(nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 4)), tmp_path)
